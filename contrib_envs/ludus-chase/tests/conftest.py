@@ -23,7 +23,7 @@ class Scene:
             np.array([7], np.uint64), scenarios=[Scenario(name="custom", parameters=parameters)]
         )
         if tidy:
-            self.world.known[:] = self.world.met[:] = False
+            self.world.known[:] = self.world.spotted[:] = False
             self.things(range(THINGS), 70.0, 20.0)
             self.agent(0, 60.0, 40.0)
             for mouse in range(1, 5):
@@ -49,7 +49,7 @@ class Scene:
 
     def look(self):
         """Let everybody look around after something was put elsewhere."""
-        self.environment._look(ALL, gains=False)
+        self.environment._observe(ALL, gains=False)
         return self
 
     def cheese_at(self, x, y):
@@ -99,12 +99,12 @@ class Scene:
 
 @pytest.fixture
 def scene():
-    """Return a maker of scenes."""
+    """Return the class `Scene`."""
     return Scene
 
 
 def random_play(environment, *, seed, steps, scenarios=None):
-    """Yield every tick of matches of random legal actions; nothing is reset."""
+    """Yield every tick of matches with random legal actions, without resets."""
     rng = np.random.default_rng(seed)
     tick = environment.reset(np.arange(environment.num_matches, dtype=np.uint64), scenarios=scenarios)
     yield tick
@@ -119,5 +119,5 @@ def random_play(environment, *, seed, steps, scenarios=None):
 
 @pytest.fixture
 def play():
-    """Return a player of random matches."""
+    """Return a function that plays random matches."""
     return random_play

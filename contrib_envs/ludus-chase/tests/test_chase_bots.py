@@ -8,7 +8,7 @@ from ludus_chase.bot import make_bot, make_random
 from ludus_chase.config import BotConfig, ChaseConfig
 from ludus_chase.environment import Chase
 from ludus_chase.plugin import ludus_register_agents
-from ludus_chase.table import main, points_of_mice
+from ludus_chase.table import main, mean_mouse_points
 
 STRENGTHS = ("weak", "medium", "strong")
 
@@ -35,12 +35,12 @@ def decide(agent, seen, rng):
 def table():
     """Return the points of the mice by strength of cat and mice."""
     pairs = [(cat, mice) for cat in STRENGTHS for mice in STRENGTHS]
-    found = points_of_mice([*pairs, ("weak", "random"), ("random", "weak")], ChaseConfig(tick_ms=400), matches=32)
+    found = mean_mouse_points([*pairs, ("weak", "random"), ("random", "weak")], ChaseConfig(tick_ms=400), matches=32)
     return {pair: points for pair, (points, _) in found.items()}
 
 
 def test_stronger_mice_win_more(table):
-    """Against every cat."""
+    """The points of mice increase with their strength, against every cat."""
     for cat in STRENGTHS:
         weak, medium, strong = (table[cat, mice] for mice in STRENGTHS)
         assert weak < medium - 0.05
@@ -48,7 +48,7 @@ def test_stronger_mice_win_more(table):
 
 
 def test_stronger_cats_win_more(table):
-    """Against the medium mice, and the strong one against all."""
+    """Against medium mice, and for the strong cat against all mice."""
     weak, medium, strong = (1 - table[cat, "medium"] for cat in STRENGTHS)
     assert weak + 0.1 < medium < strong
     for mice in STRENGTHS:
@@ -56,20 +56,20 @@ def test_stronger_cats_win_more(table):
 
 
 def test_the_stronger_side_wins(table):
-    """Strong against weak, from both sides; equals leave chances to both."""
+    """Strong against weak, for both roles; equal sides both win some matches."""
     assert table["weak", "strong"] > 0.9
     assert table["strong", "weak"] < 0.1
     assert 0.2 < table["strong", "strong"] < 0.97
 
 
-def test_bots_beat_chance(table):
-    """Mice that act at random never win, and a cat that does mostly loses."""
+def test_bots_beat_random_agents(table):
+    """Random mice never win, and a random cat mostly loses."""
     assert table["weak", "random"] == 0
     assert table["random", "weak"] > 0.5
 
 
 def test_agents_are_registered():
-    """For this game."""
+    """The components name the environment `chase`."""
     components = {component.name: component for component in ludus_register_agents()}
     assert set(components) == {"chase-bot", "chase-random"}
     assert all(component.environments == ("chase",) for component in components.values())
@@ -78,7 +78,7 @@ def test_agents_are_registered():
 
 
 def test_the_random_agent_takes_all_legal_actions():
-    """And none else."""
+    """It draws only legal actions."""
     environment = Chase(ChaseConfig(), num_matches=64)
     agent, rng = make_agent("random", environment, "cat"), np.random.default_rng(0)
     seen = environment.reset(np.arange(64, dtype=np.uint64)).roles["cat"]
@@ -86,8 +86,8 @@ def test_the_random_agent_takes_all_legal_actions():
     assert taken == set(np.flatnonzero(seen.action_mask[0, 0, :18]).tolist())
 
 
-def test_a_bot_that_errs_is_legal(scene):
-    """Half of what the weak bot does is anything legal."""
+def test_random_errors_of_a_bot_are_legal(scene):
+    """Half of the actions of the weak bot are drawn from all legal ones."""
     match = scene()
     agent, rng = make_agent("weak", match.environment, "mouse"), np.random.default_rng(0)
     seen = match.tick.roles["mouse"]
@@ -97,7 +97,7 @@ def test_a_bot_that_errs_is_legal(scene):
 
 
 def test_the_table_shows_every_pair(capsys):
-    """By options given as name=value; mice that act at random have nothing but the length of the match."""
+    """Options are given as name=value."""
     main(["matches=2", "columns=2", "rows=2", "tick_ms=1000", "push_s=4", "preparation_s=0", "time_over=draw"])
     lines = [line.split() for line in capsys.readouterr().out.splitlines()]
     assert lines[0][-4:] == ["random", "weak", "medium", "strong"]

@@ -38,12 +38,12 @@ SHORT = {"preparation_s": 1.0, "push_s": 5.0, "escape_s": 5.0}
         ({"columns": 4, "rows": 2, "cheeses": 2, "preparation_s": 0.0, "time_over": "count", "push_s": 5.0}, 35),
     ],
 )
-def test_the_contract_is_kept(options, steps):
-    """To the end of matches, in every variant."""
+def test_the_environment_keeps_the_contract(options, steps):
+    """Up to the end of matches, for several options."""
     check_environment(ludus_register_environments()[0], steps=steps, options=options)
 
 
-def test_the_spec_says_what_the_game_is():
+def test_the_spec_describes_the_game():
     """One cat against a team of four mice; 18 actions and 16 directions; 50 + 750 + 300 ticks."""
     spec = Chase(ChaseConfig(), num_matches=1).spec
     assert [(role.name, role.teams) for role in spec.roles] == [("cat", (0,)), ("mouse", (1, 1, 1, 1))]
@@ -53,8 +53,8 @@ def test_the_spec_says_what_the_game_is():
     assert used == {"cat": [16, 17], "mouse": [16, 17]}
 
 
-def test_mice_that_act_at_random_never_win(play):
-    """As in the paper: hardly ever is a cheese pushed."""
+def test_random_mice_never_win(play):
+    """As in the paper, random mice hardly ever push a cheese."""
     environment = Chase(ChaseConfig(tick_ms=400), num_matches=64)
     points = [tick.outcome[tick.terminated, 1] for tick in play(environment, seed=1, steps=400)]
     points = np.concatenate(points)
@@ -62,8 +62,8 @@ def test_mice_that_act_at_random_never_win(play):
     assert points.sum() == 0
 
 
-def test_random_play_keeps_its_books(play):
-    """Cheese, items, health and statuses stay consistent whatever happens."""
+def test_random_play_keeps_invariants(play):
+    """Cheese, items, health and statuses stay consistent."""
     environment = Chase(ChaseConfig(hit_damage=100.0, hit_reach=6.0), num_matches=32)
     statuses = set()
     for _ in play(environment, seed=3, steps=400):
@@ -74,7 +74,7 @@ def test_random_play_keeps_its_books(play):
         for cheese in range(5):
             assert np.array_equal((held == cheese).sum(axis=1), world.cheese[:, cheese] == 1)
         for item in range(6):
-            assert ((world.item == item).sum(axis=1) + world.there[:, ITEMS.start + item] <= 1).all()
+            assert ((world.item == item).sum(axis=1) + world.present[:, ITEMS.start + item] <= 1).all()
         assert np.array_equal((world.status == 2).sum(axis=1), world.hold[:, 0] >= 0)
         assert np.array_equal((world.status == TIED).sum(axis=1), (world.amount[:, ROCKETS] > 0).sum(axis=1))
     assert {0, 1, 2} <= statuses
@@ -84,7 +84,7 @@ def test_random_play_keeps_its_books(play):
 
 
 def shown(match, role, leaf, name, seat=0):
-    """Return what a leaf shows by name."""
+    """Return the values of a leaf by name."""
     array = match.tick.roles[role].observation[leaf][0, seat]
     return np.round(array[..., INDEX[role][leaf][name]], 4).tolist()
 
@@ -99,7 +99,7 @@ def test_the_layout_is_printed():
 
 
 def test_names_match_widths():
-    """Each number of each leaf has a name of its own."""
+    """The names of each leaf are unique and as many as its numbers."""
     environment = Chase(ChaseConfig(), num_matches=1)
     for role, leaves in (("mouse", MOUSE_LEAVES), ("cat", CAT_LEAVES)):
         space = environment.spec.role(role).observation_space
@@ -111,7 +111,7 @@ def test_names_match_widths():
 @pytest.mark.parametrize("role", ["cat", "mouse"])
 @pytest.mark.parametrize("keep", [{}, {"cheeses": 1, "holes": 9}])
 def test_masks_are_neither_scaled_nor_normalised(role, keep):
-    """They are binary leaves, which interfaces and algorithms leave alone; also of the nearest ones only."""
+    """Presence leaves are binary, so that interfaces and algorithms leave them unchanged, also in `chase-nearest`."""
     seen = Chase(ChaseConfig(), num_matches=1).spec.role(role)
     interface = make_nearest(NearestConfig(keep=keep))
     space = interface.bind(Spaces(seen.observation_space, seen.action_space)).observation
@@ -121,7 +121,7 @@ def test_masks_are_neither_scaled_nor_normalised(role, keep):
 
 
 def test_agents_see_themselves(scene):
-    """Place, place in the room, health, cheese, number."""
+    """Position, position in the room, health, cheese, index."""
     match = scene().agent(1, 30, 20, health=50, hold=2, fast=15)
     match.world.cheese[0, 2] = 1
     match.look()
@@ -132,8 +132,8 @@ def test_agents_see_themselves(scene):
     assert [shown(match, "mouse", "self", f"number-{n}", seat=2) for n in (1, 2, 3, 4)] == [0, 0, 1, 0]
 
 
-def test_only_rooms_with_a_mate_are_seen(scene):
-    """A thing in another room is unknown; one that was seen stays where it was."""
+def test_only_rooms_with_a_teammate_are_visible(scene):
+    """A thing in another room is unknown; a thing seen before keeps its last position."""
     match = scene().things([CHEESES.start], 10, 10).things([CHEESES.start + 1], 30, 20).look()
     present = match.tick.roles["mouse"].observation["cheeses_present"]
     assert present[0, :, :2].tolist() == [[1, 0]] * 4
@@ -144,14 +144,14 @@ def test_only_rooms_with_a_mate_are_seen(scene):
     assert shown(match, "mouse", "cheeses", "dx")[1] == pytest.approx((30 - 6) / 72, abs=1e-4)
 
 
-def test_what_is_not_where_it_was_is_unknown(scene):
-    """Once somebody looks."""
+def test_moved_things_become_unknown(scene):
+    """As soon as an agent of the team is in the room."""
     match = scene().things([CHEESES.start], 10, 10).look().things([CHEESES.start], 70, 20).look()
     assert match.tick.roles["mouse"].observation["cheeses_present"][0, 0, 0] == 0
 
 
 def test_opponents_are_remembered(scene):
-    """Where and how long ago they were seen; 30 s are 1."""
+    """Position and age of the last sighting, in units of 30 s."""
     match = scene().agent(0, 12, 8).look()
     assert shown(match, "mouse", "cat", "visible") == [1]
     assert shown(match, "cat", "mice", "visible") == [1] * 4
@@ -163,8 +163,8 @@ def test_opponents_are_remembered(scene):
     assert match.tick.roles["cat"].observation["mice_present"].tolist() == [[[1] * 4]]
 
 
-def test_mates_are_known_always(scene):
-    """The three others in their order, until they are out of the game."""
+def test_teammates_are_always_known(scene):
+    """The three teammates in order, until they are out of the game."""
     match = scene().agent(3, 60, 10, status=DOWN, clock=75).agent(4, 60, 10, status=ELIMINATED).look()
     seen = match.tick.roles["mouse"].observation
     assert seen["teammates_present"][0, 0].tolist() == [1, 1, 0]
@@ -174,7 +174,7 @@ def test_mates_are_known_always(scene):
     assert shown(match, "mouse", "teammates", "dx", seat=1)[0] == pytest.approx(-4 / 72, abs=1e-4)
 
 
-def test_everybody_knows_how_it_stands(scene):
+def test_all_agents_know_the_state_of_the_match(scene):
     """Stage, time, cheeses, mice."""
     match = scene(scenario={"pushed": 2, "eliminated": 1}).step(times=75)
     for role in ("cat", "mouse"):
@@ -183,8 +183,8 @@ def test_everybody_knows_how_it_stands(scene):
         assert values == pytest.approx([1, 0, 0.9, 0.4, 0.6, 0.25, 0.75])
 
 
-def test_agents_remember_what_they_did(scene):
-    """The last action, and how far they have moved within 5 and 10 ticks."""
+def test_agents_remember_actions_and_positions(scene):
+    """The last action, and the movement within 5 and 10 ticks."""
     match = scene().step(m1="east", times=7)
     assert shown(match, "mouse", "memory", "last-east") == 1
     assert shown(match, "mouse", "memory", "moved-x-5") == pytest.approx(5 / 72, abs=1e-4)
@@ -193,8 +193,8 @@ def test_agents_remember_what_they_did(scene):
     assert [shown(match, "mouse", "memory", f"last-{name}") for name in ("east", "south")] == [0, 1]
 
 
-def test_doors_are_seen(scene):
-    """Those of the house, and those of the own room by side."""
+def test_doors_are_visible(scene):
+    """All doors of the house, and those of the agent's room by side."""
     match = scene()
     house, seen = match.environment._house, match.tick.roles["mouse"].observation
     assert np.array_equal(seen["doors_present"][0, 0] > 0, house.open[0, :-1])
@@ -204,8 +204,8 @@ def test_doors_are_seen(scene):
     assert shown(match, "mouse", "self", "door-east-open") == house.open[0, sides[0]]
 
 
-def test_critics_know_the_truth(scene):
-    """Where everybody is, whoever sees it, in leaves of their own."""
+def test_privileged_leaves_hold_the_true_state(scene):
+    """Positions of all agents, visible or not."""
     match = scene().agent(2, 36, 24, status=DOWN).look()
     for role in ("cat", "mouse"):
         agents = match.tick.roles[role].privileged["all_agents"][0].reshape(-1, 5, 16)
@@ -216,7 +216,7 @@ def test_critics_know_the_truth(scene):
 
 
 def test_the_mini_image_shows_what_the_team_knows(scene):
-    """72 by 48 cells, 8 channels; the own place is brightest, what was seen before is dim."""
+    """72 by 48 cells, 8 channels; the own cell is brightest, remembered things are dim."""
     match = scene(mini_image=True).things([CHEESES.start], 10, 10).things([HOLES.start], 12, 10)
     match.agent(0, 15, 12).look()
     image = match.tick.roles["mouse"].observation["image"][0]
@@ -236,7 +236,7 @@ def test_the_mini_image_shows_what_the_team_knows(scene):
 
 
 def test_the_parts_are_those_of_the_tables():
-    """12 of the cat, 17 of the mice and the 4 fading halves besides."""
+    """12 parts of the cat, 17 of the mice, and the 4 fading halves."""
     environment = Chase(ChaseConfig(), num_matches=1)
     roles = environment.reset(np.zeros(1, np.uint64)).roles
     assert list(roles["cat"].reward_parts) == list(CAT_PARTS)
@@ -246,8 +246,8 @@ def test_the_parts_are_those_of_the_tables():
         assert whole == pytest.approx(MOUSE_PARTS[f"near_{kind}"] * now / later)
 
 
-def test_coming_nearer_is_rewarded(scene):
-    """0.001 and 0.004 per cell to the nearest cheese that is known; going away costs as much."""
+def test_approaching_cheese_is_rewarded(scene):
+    """0.001 and 0.004 per cell towards the nearest known cheese; moving away costs as much."""
     match = scene().things([CHEESES.start], 16, 8).look().step(m1="east")
     assert match.part("mouse", "near_cheese")[0] == 0.001
     assert match.part("mouse", "near_cheese_fading")[0] == 0.004
@@ -260,7 +260,7 @@ def test_coming_nearer_is_rewarded(scene):
     assert match.part("mouse", "near_hole")[0] == pytest.approx(0.0007)
 
 
-def test_coming_nearer_to_a_mate_on_a_rocket_is_rewarded(scene):
+def test_approaching_a_tied_teammate_is_rewarded(scene):
     """0.01 and 0.02 per cell."""
     match = scene().agent(4, 12, 14, status=TIED, rocket=0, clock=99).agent(1, 12, 8).look().step(m1="south")
     assert match.part("mouse", "near_rocket") == [0.01, 0, 0, 0]
@@ -268,7 +268,7 @@ def test_coming_nearer_to_a_mate_on_a_rocket_is_rewarded(scene):
 
 
 def test_the_cat_finds_rockets_and_holes_once(scene):
-    """0.05 each, the first time in a match."""
+    """0.05 for the first of each in a match."""
     match = scene().things([ROCKETS.start, HOLES.start], 62, 40).look().step()
     assert (match.part("cat", "find_rocket"), match.part("cat", "find_hole")) == ([0.05], [0.05])
     match.things([ROCKETS.start + 1], 64, 40).step()
@@ -290,8 +290,8 @@ def test_parts_sum_to_the_reward(play):
 
 
 @pytest.mark.parametrize("name", list(SCENARIOS))
-def test_scenarios_change_what_they_say(name):
-    """And nothing else."""
+def test_scenarios_change_only_their_parameters(name):
+    """All other parameters keep their defaults."""
     environment = Chase(ChaseConfig(), num_matches=1)
     environment.reset(np.zeros(1, np.uint64), scenarios=[Scenario(name=name)])
     values = dict(zip(PARAMETERS, environment._world.handicap[0].tolist(), strict=True))
@@ -299,15 +299,15 @@ def test_scenarios_change_what_they_say(name):
     assert values == {parameter: pytest.approx(value) for parameter, value in expected.items()}
 
 
-def test_scenarios_start_where_they_say(scene):
-    """Cheeses pushed, mice wounded or out, the crack open to all."""
+def test_start_states_of_scenarios(scene):
+    """Pushed cheeses, wounded and eliminated mice, and the crack known to all."""
     match = scene(tidy=False, scenario={"pushed": 3, "health": 0.5, "mice": 3, "eliminated": 1, "mouse_level": 4})
     world = match.world
     assert (world.cheese[0] == PUSHED).sum() == 3
     assert world.health[0].tolist() == [100, 50, 50, 50, 50]
     assert world.status[0].tolist() == [0, 0, 0, ELIMINATED, 6]
     assert world.level[0].tolist() == [1, 4, 4, 4, 4]
-    assert scene(tidy=False, scenario={"pushed": 5}).world.there[0, CRACK]
+    assert scene(tidy=False, scenario={"pushed": 5}).world.present[0, CRACK]
 
 
 @pytest.mark.parametrize(
@@ -321,21 +321,21 @@ def test_scenarios_start_where_they_say(scene):
         (Scenario(name="custom", parameters={"mice": 3, "eliminated": 2}), "fewer than two mice are left"),
     ],
 )
-def test_wrong_scenarios_are_refused(scenario, message):
-    """With what was expected."""
+def test_invalid_scenarios_raise(scenario, message):
+    """The message names what was expected."""
     environment = Chase(ChaseConfig(), num_matches=1)
     with pytest.raises(ContractError, match=re.escape(message)):
         environment.reset(np.zeros(1, np.uint64), scenarios=[scenario])
 
 
-def test_as_many_scenarios_as_rows_are_expected():
-    """One for each."""
+def test_one_scenario_per_match_is_expected():
+    """A wrong number of scenarios raises."""
     with pytest.raises(ContractError, match="one scenario for each of 2 matches, got 1"):
         Chase(ChaseConfig(), num_matches=2).reset(np.zeros(2, np.uint64), scenarios=[Scenario()])
 
 
-def test_every_parameter_has_a_place():
-    """In the table of the world."""
+def test_every_parameter_has_a_column():
+    """In `World.handicap`."""
     assert sorted(COLUMN.values()) == list(range(16))
 
 
@@ -344,7 +344,7 @@ def test_every_parameter_has_a_place():
 
 @pytest.mark.parametrize(("role", "names"), [("cat", CAT_ACTIONS), ("mouse", MOUSE_ACTIONS)])
 def test_actions_have_names(role, names):
-    """A person types them, with a direction where it matters."""
+    """Names are parsed, with a direction for aimed actions."""
     assert len(set(names)) == 18
     for action in range(18):
         for direction in (0, 5, 15):
@@ -353,19 +353,19 @@ def test_actions_have_names(role, names):
 
 
 @pytest.mark.parametrize("text", ["", "fly", "s", "use:up", "\x00"])
-def test_what_is_no_action_is_refused(text):
-    """With what could have been meant."""
+def test_unknown_texts_raise(text):
+    """The message lists the candidates."""
     with pytest.raises(ValueError, match="expected"):
         parse_action("mouse", text)
 
 
-def test_illegal_actions_are_refused(scene):
-    """And named, with what is legal."""
+def test_illegal_actions_raise(scene):
+    """The message names the action and the legal ones."""
     match = scene()
     actions = {"cat": np.zeros((1, 1, 2), np.int64), "mouse": np.zeros((1, 4, 2), np.int64)}
     actions["mouse"][0, 2] = 9, 0
     with pytest.raises(
-        ContractError, match=r"seat 2 of role 'mouse' in row 0 chose \[9, 0\]; expected one of 0 \(stay"
+        ContractError, match=r"seat 2 of role 'mouse' in match 0 chose \[9, 0\]; expected one of 0 \(stay"
     ):
         match.environment.step(actions)
     actions["mouse"][0, 2] = 0, 16
@@ -373,7 +373,7 @@ def test_illegal_actions_are_refused(scene):
         match.environment.step(actions)
 
 
-def test_a_match_is_drawn(scene):
+def test_a_match_is_rendered(scene):
     """Rooms, doors, things, agents, and a line about each agent."""
     match = scene().things([CHEESES.start], 10, 10).things([HOLES.start], 12, 10).agent(1, 6, 8, hold=1).look()
     drawn = re.sub(r"\x1b\[[\d;]*m", "", match.environment.render(0)).splitlines()

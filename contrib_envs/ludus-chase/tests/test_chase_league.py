@@ -41,7 +41,7 @@ def tables(*, opponents_learn):
 
 
 def late_shares(runner):
-    """Return the share of the mice that ADA wants, in matches played, and in decisions learned from per seat.
+    """Return the share of the mice: the one ADA sets, of matches played, and of decisions learned from per seat.
 
     All in the second half of the matches; the mice have four seats, the cat has one.
     """
@@ -57,7 +57,7 @@ def late_shares(runner):
 
 
 def test_matches_and_training_follow_ada(tmp_path):
-    """The mice always lose, so they get 80 %: so they play, and so they learn, within 5 %."""
+    """The mice always lose and get 80 % of matches and training, within 5 %."""
     with league_runner(tables(opponents_learn=False), tmp_path / "run") as runner:
         wanted, played, learned = late_shares(runner)
         cat, mouse = (role.observation_space for role in runner.sampler().environment.spec.roles)
@@ -68,7 +68,7 @@ def test_matches_and_training_follow_ada(tmp_path):
 
 
 def test_where_live_opponents_learn_too_only_matches_follow(tmp_path):
-    """Both sides learn from every match then, whoever it was made for."""
+    """Both sides then learn from every match."""
     with league_runner(tables(opponents_learn=True), tmp_path / "run") as runner:
         wanted, played, learned = late_shares(runner)
     assert played == pytest.approx(wanted, abs=0.05)

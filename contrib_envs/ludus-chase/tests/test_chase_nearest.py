@@ -17,7 +17,7 @@ CHEESE, HOLE = INDEX["mouse"]["cheeses"], INDEX["mouse"]["holes"]
 
 @pytest.fixture
 def seen(scene):
-    """Return a maker: the scene and options → what the first mouse sees through the interface."""
+    """Return a function of scene and options that returns the first mouse's observation through the interface."""
 
     def make(match, **keep):
         interface = make_nearest(NearestConfig(keep=keep))
@@ -35,7 +35,7 @@ def seen(scene):
 
 @pytest.fixture
 def match(scene):
-    """Return a scene in which the mice know of cheeses 5, 2 and 8 cells east of the first one, and two holes."""
+    """Return a scene whose mice know cheeses 5, 2 and 8 cells east of the first mouse, and two holes."""
     match = scene()
     for number, far in enumerate((5.0, 2.0, 8.0)):
         match.things([number], 6.0 + far, 8.0)
@@ -43,22 +43,22 @@ def match(scene):
 
 
 @pytest.mark.parametrize("role", ["cat", "mouse"])
-def test_the_contract_is_kept(scene, role):
+def test_the_interface_keeps_the_contract(scene, role):
     """On random numbers, for both roles."""
     seen = scene().environment.spec.role(role)
     keep = {"cheeses": 1, "holes": 2, "items": 0, "teammates": 2, "mice": 2}
     check_interface(lambda: make_nearest(NearestConfig(keep=keep)), Spaces(seen.observation_space, seen.action_space))
 
 
-def test_the_nearest_comes_first(match, seen):
-    """Then the next; what is unknown comes last."""
+def test_the_nearest_entity_comes_first(match, seen):
+    """Entities are ordered by distance; unknown ones come last."""
     far = seen(match, cheeses=3)["cheeses"][:, CHEESE["far"]] * 120
     assert far == pytest.approx([2.0, 5.0, 8.0], abs=0.01)
     assert seen(match, cheeses=5)["cheeses_present"].tolist() == [1, 1, 1, 0, 0]
 
 
-def test_no_more_are_shown_than_are_kept(match, seen):
-    """0 leaves nothing of a group; a group that is not named stays as it is."""
+def test_groups_are_cut_to_the_given_length(match, seen):
+    """0 removes a group; a group that is not named is unchanged."""
     leaves = seen(match, cheeses=1, items=0)
     assert leaves["cheeses"].shape == (1, len(CHEESE))
     assert "items" not in leaves
@@ -66,8 +66,8 @@ def test_no_more_are_shown_than_are_kept(match, seen):
     np.testing.assert_array_equal(leaves["holes"], match.tick.roles["mouse"].observation["holes"][0, 0])
 
 
-def test_what_is_of_no_use_comes_last(match, seen):
-    """Cheese that a mate carries is behind cheese on the floor, however near."""
+def test_useless_entities_come_last(match, seen):
+    """Cheese that a teammate carries comes after all cheese on the floor."""
     match.agent(2, 7.5, 8.0, hold=1)
     match.world.cheese[0, 1] = 1
     match.look()
@@ -76,8 +76,8 @@ def test_what_is_of_no_use_comes_last(match, seen):
     assert shown[:2, CHEESE["far"]] * 120 == pytest.approx([5.0, 8.0], abs=0.01)
 
 
-def test_both_roles_can_be_named_together(match):
-    """A cat passes over groups that only mice see."""
+def test_groups_of_the_other_role_are_ignored(match):
+    """The interface of a cat ignores groups that only mice have."""
     interface = make_nearest(NearestConfig(keep={"teammates": 1, "mice": 2, "doors": 1}))
     cat = match.environment.spec.role("cat")
     leaves = interface.bind(Spaces(cat.observation_space, cat.action_space)).observation
@@ -86,15 +86,15 @@ def test_both_roles_can_be_named_together(match):
     assert "teammates" not in leaves.spaces
 
 
-def test_other_observations_are_refused():
-    """The message says where it belongs."""
+def test_other_observations_raise():
+    """The message names the expected position of the interface."""
     interface = make_nearest(NearestConfig(keep={"holes": 1}))
-    with pytest.raises(ContractError, match="put it first"):
+    with pytest.raises(ContractError, match="list this interface first"):
         interface.bind(Spaces(spaces.Box(0, 1, (3,)), spaces.Discrete(2)))
 
 
 @pytest.mark.parametrize("keep", [{"cheese": 1}, {"holes": -1}, {"holes": 1.5}, [1]])
-def test_wrong_options_are_refused(keep):
-    """Unknown groups, negative and broken numbers."""
+def test_invalid_options_raise(keep):
+    """Unknown groups, negative numbers and fractions."""
     with pytest.raises(ValueError, match="whole numbers"):
         NearestConfig(keep=keep)

@@ -28,7 +28,7 @@ BOMB, PLATE, MILK, BOOTS = 1, 2, 3, 4
 
 
 def test_agents_walk_in_eight_directions(scene):
-    """A mouse 1 cell, the cat 1.16; diagonally as far in all."""
+    """A mouse walks 1 cell per tick, the cat 1.16, also diagonally."""
     match = scene().step(cat="west", m1="south-east", m2="north")
     assert match.place(0) == (58.84, 40.0)
     assert match.place(1) == (6.707, 8.707)
@@ -42,8 +42,8 @@ def test_the_scenario_changes_speeds(scene):
     assert match.place(1) == (8.2, 8.0)
 
 
-def test_cheese_and_mice_are_heavy(scene):
-    """0.7 and 0.85 of the speed; and boots make 1.5 of it."""
+def test_carrying_slows_agents(scene):
+    """Factors of 0.7 and 0.85; boots give 1.5."""
     match = scene().agent(1, 6, 8, hold=0).agent(2, 10, 8, fast=9).agent(0, 60, 40, hold=3)
     match.world.cheese[0, 0] = 1
     match.step(cat="west", m1="east", m2="east")
@@ -52,8 +52,8 @@ def test_cheese_and_mice_are_heavy(scene):
     assert match.place(0) == (59.014, 40.0)
 
 
-def test_walls_stop_and_doors_let_through(scene):
-    """The wall between the first two rooms is at x = 24; one slides along it, 0.4 away."""
+def test_walls_stop_agents_and_doors_do_not(scene):
+    """The wall between the first two rooms is at x = 24; agents slide along it at a distance of 0.4."""
     match = scene()
     house = match.environment._house
     wall = 0
@@ -78,7 +78,7 @@ def stuck_at(match, x, y, progress=0.0):
 
 
 def test_cheese_is_lifted_from_near_and_carried(scene):
-    """Within 1.6 cells; it is where its carrier is."""
+    """Cheese within 1.6 cells is lifted, and moves with its carrier."""
     match = scene().cheese_at(7.7, 8.0)
     assert "lift" not in match.legal(1)
     match = match.cheese_at(7.5, 8.0)
@@ -91,13 +91,13 @@ def test_cheese_is_lifted_from_near_and_carried(scene):
 
 
 def test_one_cheese_has_one_carrier(scene):
-    """The mouse with the lowest number, where two lift at once."""
+    """If two mice lift at once, the one with the lower index gets it."""
     match = scene().agent(2, 7.0, 8.0).cheese_at(6.5, 8.0).step(m1="lift", m2="lift")
     assert match.world.hold[0, 1:].tolist() == [0, -1, -1, -1]
 
 
-def test_dropped_cheese_lies_there(scene):
-    """And can be lifted again, which is not rewarded again, but for another mouse."""
+def test_dropped_cheese_stays_in_place(scene):
+    """It can be lifted again, which is rewarded only for another mouse."""
     match = scene().cheese_at(6, 8).step(m1="lift").step(m1="east").step(m1="drop")
     assert match.world.hold[0, 1] == -1
     match.step(m1="lift")
@@ -141,7 +141,7 @@ def test_the_reward_for_pushing_is_shared(scene):
 
 
 def test_a_hole_takes_one_cheese(scene):
-    """Who comes second with another one keeps it."""
+    """A second mouse keeps its cheese."""
     match = scene().agent(1, 6, 8, hold=0).agent(2, 7, 8, hold=1).things([HOLES.start], 6, 8)
     match.world.cheese[0, :2] = 1
     match.look().step(m1="push", m2="push")
@@ -172,7 +172,7 @@ def test_a_hit_takes_55_health(scene):
     assert match.part("cat", "first_damage") == [0]
 
 
-def test_hits_miss_who_is_out_of_reach_or_behind_a_wall(scene):
+def test_hits_miss_out_of_reach_and_through_walls(scene):
     """2 cells, in the same room."""
     match = scene().agent(0, 8.1, 8).look().step(cat="hit")
     assert match.world.health[0, 1] == 100
@@ -180,8 +180,8 @@ def test_hits_miss_who_is_out_of_reach_or_behind_a_wall(scene):
     assert match.world.health[0, 1] == 100
 
 
-def test_a_second_hit_fells(scene):
-    """Who is down drops its cheese and gets up by itself after 50 ticks, with 40 health."""
+def test_a_second_hit_downs_a_mouse(scene):
+    """A mouse that goes down drops its cheese and gets up after 50 ticks with 40 health."""
     match = scene().agent(1, 6, 8, health=50, hold=0).beside()
     match.world.cheese[0, 0] = 1
     match.step(cat="hit")
@@ -200,15 +200,15 @@ def test_power_and_levels_change_damage(scene):
     assert match.world.health[0, 1] == pytest.approx(100 - 30.25 / 1.25, abs=1e-3)
 
 
-def test_a_boost_lasts_for_a_while(scene):
+def test_a_boost_is_limited_in_time(scene):
     """Twice the power for two ticks."""
     match = stuck_at(scene(scenario={"mouse_boost": 2.0, "boost_s": 0.4}), 6, 8)
     shares = [match.step(m1="push").part("mouse", "push")[0] for _ in range(4)]
     assert shares == [0.04, 0.04, 0.02, 0.02]
 
 
-def test_who_is_down_can_be_caught_and_is_carried(scene):
-    """It goes where the cat goes, and breaks free after 100 ticks; then the cat stumbles for 5."""
+def test_a_mouse_that_is_down_can_be_caught(scene):
+    """It moves with the cat and breaks free after 100 ticks, which stuns the cat for 5."""
     match = scene().captured()
     assert match.part("cat", "catch") == [0.1]
     assert match.part("mouse", "caught") == [-0.2, 0, 0, 0]
@@ -222,8 +222,8 @@ def test_who_is_down_can_be_caught_and_is_carried(scene):
     assert [match.step().acting(0) for _ in range(5)] == [False, False, False, False, True]
 
 
-def test_a_mouse_that_is_let_go_lies_down(scene):
-    """As before."""
+def test_a_dropped_mouse_is_down(scene):
+    """With the full time to get up."""
     assert scene().captured().step(cat="drop").world.status[0, 1] == DOWN
 
 
@@ -255,8 +255,8 @@ def test_rocket_time_is_a_modifier(scene):
 
 
 @pytest.mark.parametrize(("mice", "ticks"), [(1, 10), (2, 5)])
-def test_mates_untie_it_in_two_seconds(scene, mice, ticks):
-    """10 ticks for one mouse, 5 for two; it has at least 50 health, and who did it is rewarded."""
+def test_teammates_rescue_a_mouse_in_two_seconds(scene, mice, ticks):
+    """10 ticks for one mouse, 5 for two; it has at least 50 health, and the rescuer is rewarded."""
     match = tied(scene())
     rescuers = {f"m{mouse}": "rescue" for mouse in range(2, 2 + mice)}
     for mouse in range(2, 2 + mice):
@@ -290,19 +290,19 @@ def breaking(match, share=1.0):
 
 
 def test_the_crack_appears_when_all_cheese_is_pushed(scene):
-    """With a new time limit of 300 ticks; everybody knows where it is."""
+    """With a new time limit of 300 ticks; all agents know its position."""
     match = stuck_at(scene(scenario={"pushed": 4}), 6, 8)
     match.world.cheese[0], match.world.hole[0] = [IN_HOLE, 3, 3, 3, 3], [0, 1, 2, 3, 4]
     match.world.amount[0, HOLES.start] = 0.99
-    assert not match.world.there[0, CRACK]
+    assert not match.world.present[0, CRACK]
     match.step(m1="push")
     assert (match.world.stage[0], match.world.left[0]) == (2, 300)
-    assert match.world.there[0, CRACK]
+    assert match.world.present[0, CRACK]
     assert match.world.known[0, :, CRACK].all()
 
 
 def test_a_mouse_breaks_the_crack_in_20_seconds(scene):
-    """100 ticks; 2 in all for who did it, 1 for each when it is open, and -1 for the cat."""
+    """100 ticks; 2 in total for the mouse that breaks it, 1 for each mouse when it opens, and -1 for the cat."""
     match = breaking(scene(scenario={"pushed": 5}))
     match.step(m1="crack")
     assert match.part("mouse", "break_crack") == [0.02, 0, 0, 0]
@@ -315,7 +315,7 @@ def test_a_mouse_breaks_the_crack_in_20_seconds(scene):
 
 
 def test_two_escapes_win(scene):
-    """5 for every mouse, whether it escaped or not."""
+    """All mice get 5."""
     match = breaking(scene(scenario={"pushed": 5}).agent(2, 7, 8), share=0.0).step(m1="crack")
     assert match.world.status[0, 1] == ESCAPED
     assert not match.tick.terminated.any()
@@ -330,8 +330,8 @@ def test_two_escapes_win(scene):
 
 
 @pytest.mark.parametrize(("rule", "outcome"), [("cat", [1, 0]), ("draw", [0.5, 0.5]), ("count", [0, 1])])
-def test_time_is_over(scene, rule, outcome):
-    """After 5 ticks, with 2 of 5 cheeses pushed (1/5 of what mice have to do) and no capture."""
+def test_outcomes_at_the_time_limit(scene, rule, outcome):
+    """After 5 ticks, with 2 of 5 cheeses pushed (1/5 of the tasks of mice) and no capture."""
     match = scene(time_over=rule, push_s=1.0, scenario={"pushed": 2}).step(times=4)
     assert not match.tick.terminated.any()
     match.step()
@@ -342,7 +342,7 @@ def test_time_is_over(scene, rule, outcome):
 
 @pytest.mark.parametrize(("pushed", "eliminated", "outcome"), [(0, 0, [0.5, 0.5]), (3, 1, [1, 0]), (4, 1, [0, 1])])
 def test_the_count_compares_shares(scene, pushed, eliminated, outcome):
-    """3 cheeses are 3/10 of what mice have to do, 4 are 4/10; a capture is 1/3 of what the cat has to do."""
+    """3 cheeses are 3/10 of the tasks of mice, 4 are 4/10; a capture is 1/3 of the task of the cat."""
     scenario = {"pushed": pushed, "eliminated": eliminated}
     match = scene(time_over="count", push_s=1.0, scenario=scenario).step(times=5)
     assert match.tick.outcome.tolist() == [outcome]
@@ -359,7 +359,7 @@ def test_time_is_a_modifier(scene):
 def preparing(scene, **options):
     """Return a scene in its preparation."""
     match = scene(scenario={"preparation": 1}, **options)
-    match.world.there[0, CAKES] = True
+    match.world.present[0, CAKES] = True
     return match.look()
 
 
@@ -377,18 +377,18 @@ def test_scouts_are_fast_and_take_cakes(scene):
     assert (match.world.stage[0], match.world.left[0]) == (1, 750)
     assert match.world.level[0].tolist() == [1, 2, 2, 2, 2]
     assert match.place(2) == (round(float(match.world.start_x[0, 2]), 3), round(float(match.world.start_y[0, 2]), 3))
-    assert not match.world.there[0, CAKES].any()
+    assert not match.world.present[0, CAKES].any()
 
 
-def test_all_are_free_when_the_game_begins(scene):
-    """Even a cat in mid-swing."""
+def test_all_agents_are_free_after_the_preparation(scene):
+    """Even a cat that is bound by a hit."""
     match = preparing(scene, swing_s=5.0).step(times=48).step(cat="hit")
     assert not match.acting(0)
     assert match.step().acting(0)
 
 
 def test_the_cat_destroys_scouts(scene):
-    """0.5 and -0.5; a cake that the scout had lies there again; the cat rises a level, the mouse plays on."""
+    """0.5 and -0.5; the scout drops its cake; the cat gains a level, the mouse plays on."""
     match = preparing(scene).things([CAKES.start], 6, 8).look().step(m1="grab")
     assert match.part("mouse", "cakes") == [1, 0, 0, 0]
     assert match.part("cat", "cakes") == [-1]
@@ -398,7 +398,7 @@ def test_the_cat_destroys_scouts(scene):
     assert match.part("mouse", "scout_wrecked") == [-0.5, 0, 0, 0]
     assert match.part("cat", "cakes") == [1]
     assert match.part("mouse", "cakes") == [-1, 0, 0, 0]
-    assert match.world.there[0, CAKES.start]
+    assert match.world.present[0, CAKES.start]
     match.step(times=48)
     assert match.world.level[0].tolist() == [2, 1, 1, 1, 1]
     assert match.acting(1)
@@ -409,19 +409,19 @@ def test_the_cat_destroys_scouts(scene):
 
 
 def test_absent_mice_take_no_part(scene):
-    """They never act and get nothing; a cat that eliminates two of three has not won."""
+    """They never act and get no reward; a cat that eliminates two of three mice has not won."""
     match = scene(scenario={"mice": 3})
     assert match.world.status[0, 4] == ABSENT
     assert not match.acting(4)
     match = breaking(match.agent(2, 7, 8), share=0.0)
     match.world.stage[0] = 2
-    match.world.there[0, CRACK] = True
+    match.world.present[0, CRACK] = True
     match.look().step(m1="crack", m2="crack")
     assert match.part("mouse", "win") == [5, 5, 5, 0]
 
 
 def test_resets_leave_other_matches_alone(play):
-    """Row by row."""
+    """A reset changes only the given matches."""
     from ludus_chase.config import ChaseConfig
     from ludus_chase.environment import Chase
 

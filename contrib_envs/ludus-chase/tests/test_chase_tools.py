@@ -22,13 +22,13 @@ BOMB, PLATE, MILK, BOOTS = 1, 2, 3, 4
 def holding(match, agent, kind, **fields):
     """Give an agent item 0 of a kind."""
     match.world.kinds[0, 0] = kind
-    match.world.there[0, ITEMS.start] = False
+    match.world.present[0, ITEMS.start] = False
     x, y = match.place(agent)
     return match.agent(agent, x, y, item=0, **fields).look()
 
 
-def test_items_are_taken_and_put_down(scene):
-    """One at a time; the first of two mice has it."""
+def test_items_are_grabbed_and_dropped(scene):
+    """One item per agent; the first of two mice gets it."""
     match = scene().things([ITEMS.start], 6.5, 8).agent(2, 7, 8).look().step(m1="grab", m2="grab")
     assert match.world.item[0].tolist() == [-1, 0, -1, -1, -1]
     assert "grab" not in match.legal(2)
@@ -38,7 +38,7 @@ def test_items_are_taken_and_put_down(scene):
 
 
 def test_cheese_is_dropped_before_items(scene):
-    """One thing with one action."""
+    """Each action drops one thing."""
     match = holding(scene().cheese_at(6, 8), 1, MILK).step(m1="lift").step(m1="drop")
     assert (match.world.hold[0, 1], match.world.item[0, 1]) == (-1, 0)
 
@@ -55,7 +55,7 @@ def test_milk_heals(scene):
     assert match.world.weapons[0].tolist() == [0, 0]
 
 
-def test_boots_are_fast(scene):
+def test_boots_make_fast(scene):
     """For 25 ticks."""
     match = holding(scene().agent(1, 2, 8), 1, BOOTS).step(m1="use").step(m1="east")
     assert match.place(1) == (3.5, 8.0)
@@ -71,15 +71,15 @@ def test_a_plate_stuns_the_cat(scene):
 
 
 def test_a_plate_that_frees_a_mouse_is_a_rescue(scene):
-    """0.5 for who threw it; nothing for one thrown the other way."""
+    """0.5 for the thrower; nothing for a plate in the opposite direction."""
     match = holding(scene().agent(2, 10, 8).captured(), 2, PLATE).step(m2="use:w")
     assert match.part("mouse", "rescue") == [0, 0.5, 0, 0]
     match = holding(scene().agent(2, 10, 8).captured(), 2, PLATE).step(m2="use:e")
     assert match.world.status[0, 1] == CARRIED
 
 
-def test_the_cats_plate_hurts(scene):
-    """20 health; the mouse is bound and drops its cheese."""
+def test_the_plate_of_the_cat_damages_mice(scene):
+    """20 damage; the mouse is bound and drops its cheese."""
     match = holding(scene().agent(1, 6, 8, hold=0).agent(0, 6, 11), 0, PLATE)
     match.world.cheese[0, 0] = 1
     match.step(cat="use:n")
@@ -92,11 +92,11 @@ def test_a_bomb_is_lit_thrown_and_explodes(scene):
     match = holding(scene().agent(0, 14, 9).agent(4, 15, 8), 1, BOMB).step(m1="use").step(times=9).step(m1="use:e")
     assert match.part("mouse", "throw_bomb") == [0.15, 0, 0, 0]
     thing = BOMBS.start + 1
-    assert (match.world.thing_x[0, thing], match.world.there[0, thing]) == (14, True)
+    assert (match.world.thing_x[0, thing], match.world.present[0, thing]) == (14, True)
     match.step(times=3)
     assert match.acting(0)
     match.step()
-    assert (match.acting(0), match.world.there[0, thing]) == (False, False)
+    assert (match.acting(0), match.world.present[0, thing]) == (False, False)
     assert match.world.health[0].tolist() == [100, 100, 100, 70, 70]
     assert [match.step().acting(0) for _ in range(15)] == [False] * 14 + [True]
 
@@ -107,21 +107,21 @@ def test_an_early_throw_is_not_rewarded(scene):
     assert match.part("mouse", "throw_bomb") == [0] * 4
 
 
-def test_a_bomb_explodes_in_the_hand(scene):
-    """Too."""
+def test_a_held_bomb_explodes(scene):
+    """Its holder is hit."""
     match = holding(scene(), 1, BOMB).step(m1="use").step(times=14)
     assert match.world.health[0, 1] == 70
     assert match.world.item[0, 1] == -1
 
 
-def test_who_is_safe_is_not_hurt(scene):
+def test_safe_mice_take_no_damage(scene):
     """Not by bombs either."""
     match = holding(scene().agent(1, 6, 8, safe=20), 1, BOMB).step(m1="use").step(times=14)
     assert match.world.health[0, 1] == 100
 
 
 def test_bombs_stay_in_their_room(scene):
-    """0.4 from the wall."""
+    """They land at least 0.4 cells from a wall."""
     match = holding(scene().agent(1, 20, 8), 1, BOMB).step(m1="use").step(m1="use:e")
     assert match.world.thing_x[0, BOMBS.start + 1] == pytest.approx(23.6)
 
@@ -130,13 +130,13 @@ def test_bombs_stay_in_their_room(scene):
 
 
 def test_a_trap_holds_a_mouse(scene):
-    """For 15 ticks, once; the next one can be laid after 50."""
+    """For 15 ticks, once; the next one can be placed after 50."""
     match = scene().agent(0, 12, 12).look().step(cat="trap")
     assert match.part("cat", "place_trap") == [0.025]
     assert "trap" not in match.legal(0)
     match.agent(1, 11, 11.5).look().step(m1="east")
     assert not match.acting(1)
-    assert not match.world.there[0, TRAPS].any()
+    assert not match.world.present[0, TRAPS].any()
     assert [match.step().acting(1) for _ in range(15)] == [False] * 14 + [True]
     match.step(times=33)
     assert "trap" not in match.legal(0)
@@ -149,11 +149,11 @@ def test_a_glove_punches(scene):
     match = scene().agent(0, 12, 12).look().step(cat="glove").agent(1, 14, 12).step(m1="west")
     assert match.place(1) == (17.0, 12.0)
     assert match.world.health[0, 1] == 80
-    assert not match.world.there[0, GLOVES].any()
+    assert not match.world.present[0, GLOVES].any()
 
 
 def test_the_fourth_trap_replaces_the_first(scene):
-    """Three at a time."""
+    """There are at most three traps."""
     match = scene(trap_s=0.2)
     for x in (58, 60, 62, 64):
         match.agent(0, x, 40).look().step(cat="trap").step()
@@ -162,11 +162,11 @@ def test_the_fourth_trap_replaces_the_first(scene):
 
 @pytest.mark.parametrize(("weapon", "part"), [("trap", "disarm_trap"), ("glove", "disarm_glove")])
 @pytest.mark.parametrize(("x", "reward"), [(15.0, 0.15), (17.5, 0.0)])
-def test_mice_disarm_what_lies_at_key_locations(scene, weapon, part, x, reward):
-    """Within 5 cells of a hole, cheese or rocket that is rewarded."""
+def test_disarming_at_key_locations_is_rewarded(scene, weapon, part, x, reward):
+    """Key locations are within 5 cells of a hole, cheese or rocket."""
     match = scene().agent(0, 12, 12).things([HOLES.start], x, 12).look().step(cat=weapon)
     match.agent(1, 12, 10).look().step(m1="disarm")
-    assert not match.world.there[0, TRAPS.start : GLOVES.stop].any()
+    assert not match.world.present[0, TRAPS.start : GLOVES.stop].any()
     assert match.part("mouse", part) == [reward, 0, 0, 0]
 
 
@@ -174,7 +174,7 @@ def test_mice_disarm_what_lies_at_key_locations(scene, weapon, part, x, reward):
 
 
 def test_the_cat_pounces(scene):
-    """Seven cells, and hits who is near then; ready again after 75 ticks."""
+    """It leaps seven cells and hits a mouse in reach; the cooldown is 75 ticks."""
     match = scene().agent(0, 6, 15).agent(1, 6, 7).look().step(cat="ability:n")
     assert match.place(0) == (6.0, 8.0)
     assert match.world.health[0, 1] == 45
@@ -183,7 +183,7 @@ def test_the_cat_pounces(scene):
     assert "ability" in match.step().step().legal(0)
 
 
-def test_each_mouse_has_an_ability_of_its_own(scene):
+def test_each_mouse_has_its_own_ability(scene):
     """Sprint, shield, healing, a leap of six cells."""
     match = scene().agent(1, 6, 12, health=50).agent(3, 8, 12, health=90).agent(4, 12, 2).agent(2, 20, 2, health=50)
     match.look().step(m1="ability", m2="ability", m3="ability", m4="ability:s")

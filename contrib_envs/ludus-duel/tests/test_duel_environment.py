@@ -109,7 +109,8 @@ def test_an_illegal_action_is_named(ring):
     before = fight.seen.observation["obs"].copy()
     wrong = NOTHING.copy()
     wrong[0, 1] = NUMBER["throw-back"]
-    with pytest.raises(ContractError, match=r"seat 1 of role 'fighter' in match 0 chose 34; expected one of 0"):
+    problem = r"seat 1 of role 'fighter' in match 0 chose 34; expected one of 0 \(wait\)"
+    with pytest.raises(ContractError, match=problem):
         fight.environment.step({"fighter": wrong})
     assert np.array_equal(before, fight.seen.observation["obs"])
 

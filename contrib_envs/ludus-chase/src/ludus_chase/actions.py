@@ -1,4 +1,4 @@
-"""The 18 actions of cat and mouse, the 16 directions, and the names they are typed by."""
+"""The 18 actions of cat and mouse, the 16 directions, and their names."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = [
     "parse_action",
 ]
 
-#: Walking, the first nine actions of both roles: not at all, then clockwise from the east.
+#: The first nine actions of both roles: to stay, then walking directions clockwise from the east.
 MOVES = ("stay", "east", "south-east", "south", "south-west", "west", "north-west", "north", "north-east")
 MOUSE_ACTIONS = (
     *MOVES,
@@ -35,11 +35,11 @@ CAT_ACTIONS = (
 #: The number of each action.
 MOUSE = {name: number for number, name in enumerate(MOUSE_ACTIONS)}
 CAT = {name: number for number, name in enumerate(CAT_ACTIONS)}
-#: Where things are thrown and leaps go: clockwise from the east, in steps of 22.5 degrees; south is down.
+#: Directions of throws and leaps: clockwise from the east in steps of 22.5 degrees; south is down.
 DIRECTIONS = ("e", "ese", "se", "sse", "s", "ssw", "sw", "wsw", "w", "wnw", "nw", "nnw", "n", "nne", "ne", "ene")
 DIRECTION_X = np.array([round(math.cos(k * math.pi / 8), 6) for k in range(16)], np.float32)
 DIRECTION_Y = np.array([round(math.sin(k * math.pi / 8), 6) for k in range(16)], np.float32)
-#: Unit steps of the 18 actions; all but the moves stand still.
+#: Unit steps of the 18 actions, 0 for all but the moves.
 MOVE_X = np.array([0.0, *DIRECTION_X[::2], *[0.0] * 9], np.float32)
 MOVE_Y = np.array([0.0, *DIRECTION_Y[::2], *[0.0] * 9], np.float32)
 
@@ -48,7 +48,7 @@ _AIMED = ("use", "ability")
 
 
 def labels_used(role: str) -> tuple[tuple[bool, bool], ...]:
-    """Return for each action whether it makes use of itself, always, and of the direction."""
+    """Return for each action which labels it uses: always itself, and the direction for aimed actions."""
     return tuple((True, name in _AIMED) for name in _NAMES[role])
 
 
@@ -59,16 +59,25 @@ def action_name(role: str, action: np.ndarray) -> str:
 
 
 def parse_action(role: str, text: str) -> tuple[int, int]:
-    """Return action and direction that `text` names; the action may be shortened to what is unambiguous.
+    """Parse action and direction from text; an unambiguous prefix of the action is enough.
 
     Raises:
-        ValueError: It names none, or more than one.
+        ValueError: The text names no action, or more than one.
     """
-    word, _, where = text.strip().lower().partition(":")
+    word, _, direction = text.strip().lower().partition(":")
     names = _NAMES[role]
-    found = [name for name in names if name == word] or [name for name in names if word and name.startswith(word)]
+    found = _matching_names(names, word)
     if len(found) != 1:
-        raise ValueError(f"expected one of {', '.join(found or names)}, with :direction where it matters; got {text!r}")
-    if where and where not in DIRECTIONS:
-        raise ValueError(f"expected a direction among {', '.join(DIRECTIONS)} after the colon, got {where!r}")
-    return names.index(found[0]), DIRECTIONS.index(where or "e")
+        raise ValueError(
+            f"expected one of {', '.join(found or names)}, with :direction for use and ability; got {text!r}"
+        )
+    if direction and direction not in DIRECTIONS:
+        raise ValueError(f"expected a direction among {', '.join(DIRECTIONS)} after the colon, got {direction!r}")
+    return names.index(found[0]), DIRECTIONS.index(direction or "e")
+
+
+def _matching_names(names: tuple[str, ...], word: str) -> list[str]:
+    """Return the name equal to `word`, or else the names that start with it."""
+    if word in names:
+        return [word]
+    return [name for name in names if word and name.startswith(word)]

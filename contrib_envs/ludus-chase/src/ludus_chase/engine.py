@@ -6,7 +6,8 @@ import numpy as np
 
 from ludus_chase import capture, cheese, hazards, items, motion, stages
 from ludus_chase.actions import CAT, MOUSE, MOVES
-from ludus_chase.blows import Game, drop_cheese
+from ludus_chase.damage import drop_cheese
+from ludus_chase.game import Game
 from ludus_chase.reach import Reach
 from ludus_chase.world import AGENTS, FREE, PREPARATION
 
@@ -16,104 +17,106 @@ __all__ = ["advance"]
 def advance(game: Game, reach: Reach, *, action: np.ndarray, direction: np.ndarray, acting: np.ndarray) -> None:
     """Play one tick of all running matches.
 
-    Hands come before feet: whoever does something does it to what was in reach when it decided; then all walk.
+    Actions on targets are applied first, to the targets that were in reach at the decision; then agents walk.
 
     Args:
-        game: The game.
-        reach: What was in reach when agents decided.
+        game: State to change.
+        reach: Targets in reach at the decision.
         action: ``[B, 5] int64``, legal where acting.
         direction: ``[B, 5] int64``.
-        acting: ``[B, 5] bool``: who decided.
+        acting: ``[B, 5] bool``: agents that decided.
     """
     game.events.clear()
-    _tick_down(game)
-    hands = acting & (action >= len(MOVES))
-    if hands.any():
-        _cat_hands(game, reach, action[:, 0], hands[:, 0])
-        _mouse_hands(game, reach, action, hands)
-        _common_hands(game, reach, action, direction=direction, hands=hands)
-    walking = acting & ~hands & (game.world.status == FREE) & (game.world.bound == 0)
+    _advance_timers(game)
+    targeted = acting & (action >= len(MOVES))
+    if targeted.any():
+        _apply_cat_actions(game, reach, action[:, 0], targeted[:, 0])
+        _apply_mouse_actions(game, reach, action, targeted)
+        _apply_common_actions(game, reach, action, direction=direction, targeted=targeted)
+    walking = acting & ~targeted & (game.world.status == FREE) & (game.world.bound == 0)
     motion.walk(game, np.where(walking, action, 0), walking)
-    np.copyto(game.world.last, action, where=acting)
-    motion.follow(game)
-    hazards.spring(game)
-    capture.run_clocks(game)
+    np.copyto(game.world.last_action, action, where=acting)
+    motion.move_carried(game)
+    hazards.trigger_hazards(game)
+    capture.advance_clocks(game)
     items.burn_bombs(game)
     stages.advance_stage(game)
-    _remember_places(game)
+    _record_positions(game)
 
 
-def _tick_down(game: Game) -> None:
-    """Let a tick pass for everything that lasts, and let mice recover."""
+def _advance_timers(game: Game) -> None:
+    """Decrease all timers by one tick, and regenerate the health of mice."""
     world = game.world
-    for lasting in (world.bound, world.safe, world.fast, world.cooldown, world.weapons):
-        np.maximum(lasting - 1, 0, out=lasting)
+    for timer in (world.bound, world.safe, world.fast, world.cooldown, world.weapons):
+        np.maximum(timer - 1, 0, out=timer)
     mice = world.health[:, 1:]
-    well = np.minimum(mice + np.float32(game.rates.regeneration), 100)
-    np.copyto(mice, well, where=(world.status[:, 1:] == FREE) & world.going[:, None])
+    recovered = np.minimum(mice + np.float32(game.rates.regeneration), 100)
+    np.copyto(mice, recovered, where=(world.status[:, 1:] == FREE) & world.running[:, None])
 
 
-def _cat_hands(game: Game, reach: Reach, action: np.ndarray, hands: np.ndarray) -> None:
-    """Let cats ``[B] bool`` do what only cats do."""
-    if not hands.any():
+def _apply_cat_actions(game: Game, reach: Reach, action: np.ndarray, targeted: np.ndarray) -> None:
+    """Apply the actions that only cats have."""
+    if not targeted.any():
         return
 
-    def does(name: str) -> np.ndarray:
-        chosen: np.ndarray = hands & (action == CAT[name])
+    def choosing(name: str) -> np.ndarray:
+        chosen: np.ndarray = targeted & (action == CAT[name])
         return chosen
 
-    capture.hit(game, reach, does("hit"))
-    capture.catch(game, reach, does("catch"))
-    capture.tie(game, reach, does("tie"))
-    hazards.lay(game, does("trap"), 0)
-    hazards.lay(game, does("glove"), 1)
+    capture.hit(game, reach, choosing("hit"))
+    capture.catch(game, reach, choosing("catch"))
+    capture.tie(game, reach, choosing("tie"))
+    hazards.place_hazard(game, choosing("trap"), 0)
+    hazards.place_hazard(game, choosing("glove"), 1)
 
 
-def _mouse_hands(game: Game, reach: Reach, action: np.ndarray, hands: np.ndarray) -> None:
-    """Let mice ``[B, 5] bool`` do what only mice do, unless the cat has just stopped them."""
+def _apply_mouse_actions(game: Game, reach: Reach, action: np.ndarray, targeted: np.ndarray) -> None:
+    """Apply the actions that only mice have, except for mice that the cat has just stopped."""
     world = game.world
-    free = hands & (world.status == FREE)
+    free = targeted & (world.status == FREE)
     free[:, 0] = False
     scouting = (world.stage == PREPARATION)[:, None]
 
-    def does(name: str) -> np.ndarray:
+    def choosing(name: str) -> np.ndarray:
         chosen: np.ndarray = free & (action == MOUSE[name])
         return chosen
 
-    stages.take_cake(game, reach, does("grab") & scouting)
-    cheese.lift(game, reach, does("lift"))
-    cheese.push(game, reach, does("push"))
-    stages.gnaw(game, reach, does("crack"))
-    capture.rescue(game, reach, does("rescue"))
-    hazards.disarm(game, reach, does("disarm"))
+    stages.take_cake(game, reach, choosing("grab") & scouting)
+    cheese.lift(game, reach, choosing("lift"))
+    cheese.push(game, reach, choosing("push"))
+    stages.break_crack(game, reach, choosing("crack"))
+    capture.rescue(game, reach, choosing("rescue"))
+    hazards.disarm(game, reach, choosing("disarm"))
 
 
-def _common_hands(game: Game, reach: Reach, action: np.ndarray, *, direction: np.ndarray, hands: np.ndarray) -> None:
-    """Let agents ``[B, 5] bool`` do what cat and mice do alike."""
+def _apply_common_actions(
+    game: Game, reach: Reach, action: np.ndarray, *, direction: np.ndarray, targeted: np.ndarray
+) -> None:
+    """Apply the actions that both roles have."""
     world = game.world
-    free = hands & (world.status == FREE)
+    free = targeted & (world.status == FREE)
 
-    def does(name: str) -> np.ndarray:
+    def choosing(name: str) -> np.ndarray:
         chosen: np.ndarray = (action == MOUSE[name]) & free
         chosen[:, 0] = free[:, 0] & (action[:, 0] == CAT[name])
         return chosen
 
-    items.grab(game, reach, does("grab") & (world.stage != PREPARATION)[:, None])
-    _drop(game, does("drop"))
-    items.use(game, does("use"), direction)
-    motion.use_ability(game, does("ability"), direction)
+    items.grab(game, reach, choosing("grab") & (world.stage != PREPARATION)[:, None])
+    _drop(game, choosing("drop"))
+    items.use(game, choosing("use"), direction)
+    motion.use_ability(game, choosing("ability"), direction)
 
 
-def _drop(game: Game, who: np.ndarray) -> None:
-    """Let agents ``[B, 5] bool`` drop what they carry, or else the item that they have."""
-    carries = who & (game.world.hold >= 0)
-    capture.let_go(game, carries[:, 0])
+def _drop(game: Game, selected: np.ndarray) -> None:
+    """Let the agents ``selected [B, 5] bool`` drop what they carry, or else their item."""
+    carries = selected & (game.world.hold >= 0)
+    capture.drop_mouse(game, carries[:, 0])
     drop_cheese(game.world, *np.nonzero(carries & (np.arange(AGENTS) > 0)))
-    items.drop_item(game, who & ~carries)
+    items.drop_item(game, selected & ~carries)
 
 
-def _remember_places(game: Game) -> None:
-    """Write the places of agents into their history."""
+def _record_positions(game: Game) -> None:
+    """Record the positions of agents in the history."""
     world = game.world
-    rows, slot = np.arange(len(world.ticks)), world.ticks % world.history.shape[2]
-    world.history[rows, :, slot, 0], world.history[rows, :, slot, 1] = world.x, world.y
+    matches, slot = np.arange(len(world.ticks)), world.ticks % world.history.shape[2]
+    world.history[matches, :, slot, 0], world.history[matches, :, slot, 1] = world.x, world.y

@@ -1,4 +1,4 @@
-"""The batch of matches: what seats see, do and receive, and who wins."""
+"""The batch of matches: actions, observations, rewards and outcomes."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from ludus.environment import EnvironmentSpec, Role, Scenario, Tick, allocate_ti
 from ludus.errors import ContractError
 
 from ludus_chase import actions, engine, terminal
-from ludus_chase.blows import Game
-from ludus_chase.columns import Rows
+from ludus_chase.arrays import Indices
 from ludus_chase.config import ChaseConfig
 from ludus_chase.events import Events
-from ludus_chase.house import Plan, build
-from ludus_chase.image import Image
+from ludus_chase.game import Game
+from ludus_chase.house import FloorPlan, build_houses
+from ludus_chase.image import MiniImageView
 from ludus_chase.layout import observation_space, privileged_space
-from ludus_chase.masks import show_masks
-from ludus_chase.perception import find_first, perceive
-from ludus_chase.reach import look_around, rooms_of
-from ludus_chase.rewards import CAT_PARTS, MOUSE_PARTS, Guide, score_cat, score_mice
+from ludus_chase.masks import update_masks
+from ludus_chase.perception import perceive, record_first_sightings
+from ludus_chase.rates import make_rates
+from ludus_chase.reach import compute_reach, locate_rooms
+from ludus_chase.rewards import CAT_PARTS, MOUSE_PARTS, ShapingRewards, score_cat, score_mice
 from ludus_chase.scenario import SCENARIOS, handicaps
-from ludus_chase.stages import endings
-from ludus_chase.start import FIRST_FREE_LOT, new_world
-from ludus_chase.tuning import rates_of
-from ludus_chase.view import View
+from ludus_chase.stages import find_endings
+from ludus_chase.start import FIRST_HOUSE_DRAW, new_world
+from ludus_chase.view import ChaseView
 from ludus_chase.world import FREE, MICE, World
 
 __all__ = ["Chase"]
@@ -34,7 +34,7 @@ _ALL = slice(None)
 _WIDTH = 18 + 16
 
 
-def _spec(config: ChaseConfig, plan: Plan, max_ticks: int) -> EnvironmentSpec:
+def _spec(config: ChaseConfig, plan: FloorPlan, max_ticks: int) -> EnvironmentSpec:
     def role(name: str, teams: tuple[int, ...]) -> Role:
         return Role(
             name=name,
@@ -60,19 +60,19 @@ class Chase:
     """One cat, seat 0, against four mice, seats 1 to 4.
 
     Args:
-        config: The options.
+        config: Options of the game.
         num_matches: B, at least 1.
     """
 
     def __init__(self, config: ChaseConfig, *, num_matches: int) -> None:
-        self._config, self._rates = config, rates_of(config)
-        self._plan = Plan(columns=config.columns, rows=config.rows)
+        self._config, self._rates = config, make_rates(config)
+        self._plan = FloorPlan(columns=config.columns, rows=config.rows)
         self.num_matches = num_matches
         rates = self._rates
         self.spec = _spec(config, self._plan, rates.preparation + rates.push + rates.escape)
         self._world = World.blank(num_matches)
         seeds = np.zeros(num_matches, np.uint64)
-        self._house = build(self._plan, seeds, first=FIRST_FREE_LOT, extra_doors=config.extra_doors)
+        self._house = build_houses(self._plan, seeds, first=FIRST_HOUSE_DRAW, extra_doors=config.extra_doors)
         self._game = Game(
             config=config,
             rates=rates,
@@ -84,14 +84,14 @@ class Chase:
         parts = {"cat": CAT_PARTS, "mouse": MOUSE_PARTS}
         self._tick = allocate_tick(self.spec, num_matches, masked_roles=parts, reward_parts=parts)
         self._cat, self._mouse = self._tick.roles["cat"], self._tick.roles["mouse"]
-        self._view, self._guide = View(self._game, self._tick.roles), Guide(self._world)
+        self._view, self._shaping = ChaseView(self._game, self._tick.roles), ShapingRewards(self._world)
         self._image = self._make_image()
-        self._chosen = np.zeros((num_matches, 1 + MICE, 2), np.int64)
+        self._actions = np.zeros((num_matches, 1 + MICE, 2), np.int64)
 
-    def _make_image(self) -> Image | None:
+    def _make_image(self) -> MiniImageView | None:
         if not self._config.mini_image:
             return None
-        return Image(self._plan, cat=self._cat.observation["image"], mouse=self._mouse.observation["image"])
+        return MiniImageView(self._plan, cat=self._cat.observation["image"], mouse=self._mouse.observation["image"])
 
     def reset(
         self,
@@ -100,20 +100,20 @@ class Chase:
         indices: np.ndarray | None = None,
         scenarios: Sequence[Scenario] | None = None,
     ) -> Tick:
-        """Start new matches in the given rows; see `ludus.environment.Environment.reset`.
+        """Start new matches; see `ludus.environment.Environment.reset`.
 
         Raises:
             ContractError: A scenario or one of its parameters is unknown or out of range.
         """
-        at: Rows = _ALL if indices is None else np.asarray(indices, np.int64)
+        at: Indices = _ALL if indices is None else np.asarray(indices, np.int64)
         seeds, config = np.asarray(seeds, np.uint64), self._config
         handicap = handicaps(scenarios, len(seeds))
-        house = build(self._plan, seeds, first=FIRST_FREE_LOT, extra_doors=config.extra_doors)
+        house = build_houses(self._plan, seeds, first=FIRST_HOUSE_DRAW, extra_doors=config.extra_doors)
         self._house.put(at, house)
         self._world.put(at, new_world(self._plan, seeds, handicap, config=config, rates=self._rates))
         if self._image is not None:
             self._image.draw_house(house, at)
-        self._look(at, gains=False)
+        self._observe(at, gains=False)
         self._tick.clear(at)
         return self._tick
 
@@ -123,100 +123,95 @@ class Chase:
         Raises:
             ContractError: An action is illegal; no match has been advanced.
         """
-        chosen = self._choose(actions)
+        chosen = self._legal_actions(actions)
         acting = np.concatenate([self._cat.acting, self._mouse.acting], axis=1)
         engine.advance(self._game, self._reach, action=chosen[:, :, 0], direction=chosen[:, :, 1], acting=acting)
-        was_going = self._world.going.copy()
-        ended, points = endings(self._world, self._config)
-        self._world.going &= ~ended
-        self._look(_ALL, gains=True)
-        self._score(was_going, ended, points)
+        was_running = self._world.running.copy()
+        ended, points = find_endings(self._world, self._config)
+        self._world.running &= ~ended
+        self._observe(_ALL, gains=True)
+        self._score(was_running, ended, points)
         return self._tick
 
     def close(self) -> None:
-        """Do nothing: there is nothing to free."""
+        """Do nothing; there is nothing to free."""
 
-    def _choose(self, given: Mapping[str, np.ndarray]) -> np.ndarray:
-        """Return ``[B, 5, 2] int64``: the actions of those who decide, 0 for the others.
+    def _legal_actions(self, actions: Mapping[str, np.ndarray]) -> np.ndarray:
+        """Return ``[B, 5, 2] int64``: the actions of acting seats, 0 for the others.
 
         Raises:
-            ContractError: One of them is illegal.
+            ContractError: An action is illegal.
         """
         first = 0
         for role in self.spec.roles:
             seen, seats = self._tick.roles[role.name], slice(first, first + role.num_seats)
-            chosen = np.where(seen.acting[:, :, None], given[role.name], 0)
+            chosen = np.where(seen.acting[:, :, None], actions[role.name], 0)
             inside = (chosen >= 0) & (chosen < (18, 16))
             assert seen.action_mask is not None
             mask = seen.action_mask.reshape(-1, _WIDTH)
             action = np.where(inside[..., 0], chosen[..., 0], 0).ravel()
             legal = mask[np.arange(len(mask)), action].reshape(inside.shape[:2]) & inside.all(axis=2)
             if not (legal | ~seen.acting).all():
-                row, seat = map(int, np.argwhere(~legal & seen.acting)[0])
-                self._refuse(role.name, row, seat, chosen[row, seat])
-            self._chosen[:, seats] = chosen
+                match, seat = map(int, np.argwhere(~legal & seen.acting)[0])
+                raise self._illegal_action(role.name, match, seat, chosen[match, seat])
+            self._actions[:, seats] = chosen
             first += role.num_seats
-        return self._chosen
+        return self._actions
 
-    def _refuse(self, role: str, row: int, seat: int, chosen: np.ndarray) -> None:
-        """Say which action is illegal.
-
-        Raises:
-            ContractError: Always.
-        """
+    def _illegal_action(self, role: str, match: int, seat: int, chosen: np.ndarray) -> ContractError:
         mask = self._tick.roles[role].action_mask
         names = actions.CAT_ACTIONS if role == "cat" else actions.MOUSE_ACTIONS
-        legal = () if mask is None else np.flatnonzero(mask[row, seat, :18])
+        legal = () if mask is None else np.flatnonzero(mask[match, seat, :18])
         expected = ", ".join(f"{n} ({names[n]})" for n in legal)
-        raise ContractError(
-            f"chase: seat {seat} of role {role!r} in row {row} chose {chosen.tolist()}; "
+        return ContractError(
+            f"chase: seat {seat} of role {role!r} in match {match} chose {chosen.tolist()}; "
             f"expected one of {expected}, and a direction from 0 to 15"
         )
 
-    def _look(self, at: Rows, *, gains: bool) -> None:
-        """Let everybody look around in the matches `at`, and say who decides what."""
+    def _observe(self, at: Indices, *, gains: bool) -> None:
+        """Update knowledge, observations, masks and acting seats of the matches `at`."""
         world = self._world
-        here = world.take(at)
-        perceive(self._plan, here, rooms_of(self._plan, here))
+        selected = world.take(at)
+        perceive(self._plan, selected, locate_rooms(self._plan, selected))
         if not isinstance(at, slice):
-            world.put(at, here)
-        self._guide.look(self._view.show(at), at, gains=gains)
+            world.put(at, selected)
+        self._shaping.update(self._view.update(at), at, gains=gains)
         if self._image is not None:
-            self._image.paint(world)
-        self._reach = look_around(world, rooms_of(self._plan, world), config=self._config)
+            self._image.update(world)
+        self._reach = compute_reach(world, locate_rooms(self._plan, world), config=self._config)
         assert self._cat.action_mask is not None
         assert self._mouse.action_mask is not None
-        show_masks(world, self._reach, cat=self._cat.action_mask, mouse=self._mouse.action_mask)
-        acting = (world.status == FREE) & (world.bound == 0) & world.going[:, None]
+        update_masks(world, self._reach, cat=self._cat.action_mask, mouse=self._mouse.action_mask)
+        acting = (world.status == FREE) & (world.bound == 0) & world.running[:, None]
         self._cat.acting[:], self._mouse.acting[:] = acting[:, :1], acting[:, 1:]
 
-    def _score(self, was_going: np.ndarray, ended: np.ndarray, points: np.ndarray) -> None:
-        """Write rewards and endings."""
+    def _score(self, was_running: np.ndarray, ended: np.ndarray, points: np.ndarray) -> None:
+        """Write rewards, ended matches and outcomes."""
         tick = self._tick
         tick.terminated[:] = ended
         tick.outcome[ended, 0], tick.outcome[ended, 1] = 1.0 - points[ended], points[ended]
         won = np.where(ended, 2 * points - 1, np.float32(0))
-        find_first(self._world, self._game.events)
+        record_first_sightings(self._world, self._game.events)
         score_cat(self._game.events, self._cat.reward_parts, won=-won)
-        score_mice(self._game.events, self._mouse.reward_parts, self._guide, won=won)
+        score_mice(self._game.events, self._mouse.reward_parts, self._shaping, won=won)
         for role in tick.roles.values():
             role.reward.fill(0.0)
             for part in role.reward_parts.values():
-                np.multiply(part, was_going[:, None], out=part)
+                np.multiply(part, was_running[:, None], out=part)
                 role.reward += part
 
     def render(self, match: int) -> str:
-        """Return the match in row `match` as text with ANSI colours."""
+        """Return the match as text with ANSI colours."""
         return terminal.render(self._game, match)
 
     def action_name(self, role: str, action: np.ndarray) -> str:
-        """Return the action's name."""
+        """Return the name of the action."""
         return actions.action_name(role, action)
 
     def parse_action(self, role: str, text: str) -> np.ndarray:
-        """Return the action ``[2] int64`` a person typed.
+        """Parse a typed action into ``[2] int64``.
 
         Raises:
-            ValueError: The text is not an action; the message says what is.
+            ValueError: The text is not an action; the message lists what is.
         """
         return np.array(actions.parse_action(role, text), np.int64)

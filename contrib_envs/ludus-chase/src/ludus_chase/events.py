@@ -1,4 +1,4 @@
-"""What happened on a tick, for rewards: arrays of numbers, all 0 at its beginning."""
+"""Events of one tick, which rewards are computed from."""
 
 from __future__ import annotations
 
@@ -25,26 +25,26 @@ _BY_MATCH = ("filled", "opened", "laid", "tied", "found_rocket", "found_hole", "
 
 
 class Events:
-    """Counts, shares and flags of one tick as ``float32``.
+    """Counts, shares and flags of one tick as ``float32``, 0 where nothing happened.
 
     Args:
         matches: B.
 
     Attributes:
-        lifted: ``[B, 5]``, as all of the following: who lifted a cheese for its first time.
-        caught: Mice that the cat caught; likewise `eliminated`.
-        rescued: Who freed somebody.
-        threw_late: Who threw a bomb shortly before it went off.
-        disarmed_trap: Who did so near something that matters; likewise `disarmed_glove`.
-        pushed: The share of a cheese's way, divided by the number of those who pushed it.
-        cracked: The share of the crack.
-        wrecked: Whose scout the cat destroyed.
-        cake: 1 for who took a cake, -1 for who lost it again.
-        filled: ``[B]``, as all of the following: cheeses that went through holes.
-        opened: The crack.
-        laid: Traps.
-        tied: Mice.
-        found_rocket: For the first time; likewise `found_hole`, `first_damage`.
+        lifted: ``[B, 5]``, as all up to `cake`: the mouse lifted a cheese for the first time.
+        caught: The cat caught the mouse; likewise `eliminated`.
+        rescued: The mouse freed another one.
+        threw_late: The mouse threw a bomb shortly before its explosion.
+        disarmed_trap: The mouse disarmed a trap at a key location; likewise `disarmed_glove`.
+        pushed: Share of a cheese's way, divided by the number of mice that pushed it.
+        cracked: Share of the crack that the mouse broke.
+        wrecked: The cat destroyed the scout.
+        cake: 1 for a mouse that took a cake, -1 for one that lost it.
+        filled: ``[B]``, as all of the following: number of cheeses pushed through holes.
+        opened: The crack was opened.
+        laid: The cat placed a trap.
+        tied: The cat tied a mouse.
+        found_rocket: The cat found its first rocket; likewise `found_hole`, `first_damage`.
         crack: Change of the crack's share.
     """
 
@@ -76,6 +76,6 @@ class Events:
                 setattr(self, name, array)
 
     def clear(self) -> None:
-        """Begin a tick."""
+        """Set all events to 0."""
         self._agents.fill(0.0)
         self._matches.fill(0.0)

@@ -1,38 +1,51 @@
-"""The house: rooms in a grid, doors by the seed, moving through them, and the ways from room to room."""
+"""Houses: a grid of rooms, random doors, movement through them, and paths from room to room."""
 
 from __future__ import annotations
 
 import numpy as np
 from attrs import define, field, frozen
 
-from ludus_chase.columns import Columns
-from ludus_chase.lots import fractions, orders
+from ludus_chase.arrays import MatchArrays
+from ludus_chase.draws import draw_floats, draw_permutations
 
-__all__ = ["DOOR", "EAST", "HEIGHT", "MARGIN", "NORTH", "SOUTH", "WEST", "WIDTH", "House", "Plan", "build", "slide"]
+__all__ = [
+    "DOOR",
+    "EAST",
+    "HEIGHT",
+    "MARGIN",
+    "NORTH",
+    "SOUTH",
+    "WEST",
+    "WIDTH",
+    "FloorPlan",
+    "House",
+    "build_houses",
+    "move_points",
+]
 
 #: The map in cells.
 WIDTH, HEIGHT = 72, 48
-#: Half the width of a door, and how near to a wall one can stand.
+#: Half the width of a door, and the minimum distance to a wall, in cells.
 DOOR, MARGIN = 2.0, 0.4
 EAST, SOUTH, WEST, NORTH = range(4)
 
 _STEP = (np.array([1, 0, -1, 0]), np.array([0, 1, 0, -1]))  # by side
-_BEYOND = 0.8  # a way leads so far through its first door
+_BEYOND = 0.8  # cells: how far a path leads beyond its first door
 _FAR = np.float32(1e6)
 
 
 @frozen(kw_only=True)
-class Plan:
-    """What all houses of an environment have in common: R = columns · rows rooms and W inner walls.
+class FloorPlan:
+    """Layout that all houses of an environment share: R = columns · rows rooms and W inner walls.
 
     Args:
         columns: Rooms from west to east.
         rows: Rooms from north to south.
 
     Attributes:
-        width: Of a room in cells, likewise `height`.
-        sides: ``[R · 4] int64``: the inner wall on each side of a room; W, which never has a door, for outer walls.
-        joins: ``[W, 2] int64``: the rooms on both sides of an inner wall.
+        width: Width of a room in cells; likewise `height`.
+        sides: ``[R · 4] int64``: inner wall on each side of a room; W, which never has a door, for outer walls.
+        joins: ``[W, 2] int64``: rooms on both sides of an inner wall.
         vertical: ``[W] bool``: the wall runs from north to south.
     """
 
@@ -70,22 +83,22 @@ class Plan:
         return len(self.joins)
 
     def room(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-        """Return the rooms in which points are, ``int64``."""
+        """Return the room of each point, ``int64``."""
         column = np.minimum((x / self.width).astype(np.int64), self.columns - 1)
         row = np.minimum((y / self.height).astype(np.int64), self.rows - 1)
         return row * self.columns + column
 
 
 @define
-class House(Columns):
+class House(MatchArrays):
     """The houses of all matches.
 
     Attributes:
-        door_x: ``[B, W + 1] float32``: the middle of the door in each inner wall; likewise `door_y`.
-        open: ``[B, W + 1] bool``: there is a door; the last one stands for outer walls.
-        first_x: ``[B, R · R] float32``: the way from one room to another leads through this point; likewise `first_y`.
-        last_x: The last door on that way; likewise `last_y`.
-        between: From the first door to the last in cells.
+        door_x: ``[B, W + 1] float32``: centre of the door in each inner wall; likewise `door_y`.
+        open: ``[B, W + 1] bool``: the wall has a door; the last entry stands for outer walls.
+        first_x: ``[B, R · R] float32``: first waypoint of the path between two rooms; likewise `first_y`.
+        last_x: Last door on the path; likewise `last_y`.
+        between: Distance from the first door to the last in cells.
     """
 
     door_x: np.ndarray
@@ -98,40 +111,40 @@ class House(Columns):
     between: np.ndarray
 
 
-def build(plan: Plan, seeds: np.ndarray, *, first: int, extra_doors: float) -> House:
-    """Return houses in which every room can be reached.
+def build_houses(plan: FloorPlan, seeds: np.ndarray, *, first: int, extra_doors: float) -> House:
+    """Build houses in which every room can be reached.
 
     Args:
-        plan: What they have in common.
+        plan: Rooms and walls.
         seeds: ``[n] uint64``.
-        first: Number of the first random number that is used.
-        extra_doors: Share of the doors, among those not needed, that are there.
+        first: Index of the first random number to use.
+        extra_doors: Share of the doors not needed that are open all the same.
     """
     walls = plan.walls
-    order = orders(seeds, first, walls)
-    drawn = fractions(seeds, first + walls, 2 * walls)
-    open_ = _spanning(plan, order) | (drawn[:, :walls] < extra_doors)
+    order = draw_permutations(seeds, first, walls)
+    drawn = draw_floats(seeds, first + walls, 2 * walls)
+    open_ = _spanning_doors(plan, order) | (drawn[:, :walls] < extra_doors)
     open_ = np.concatenate([open_, np.zeros((len(seeds), 1), bool)], axis=1)
     x, y = _doors(plan, drawn[:, walls:])
-    return House(x, y, open_, *_ways(plan, x, y, open_))
+    return House(x, y, open_, *_room_paths(plan, x, y, open_))
 
 
-def _spanning(plan: Plan, order: np.ndarray) -> np.ndarray:
-    """Return ``[n, W] bool``: the doors that join all rooms, chosen greedily in the order ``[n, W]``."""
+def _spanning_doors(plan: FloorPlan, order: np.ndarray) -> np.ndarray:
+    """Return ``[n, W] bool``: doors of a spanning tree of the rooms, chosen greedily in ``order [n, W]``."""
     count = len(order)
-    rows = np.arange(count)
+    houses = np.arange(count)
     label = np.tile(np.arange(plan.rooms), (count, 1))
     needed = np.zeros(order.shape, bool)
     for wall in order.T:
         ends = plan.joins[wall]
-        one, other = label[rows, ends[:, 0]], label[rows, ends[:, 1]]
-        needed[rows, wall] = one != other
+        one, other = label[houses, ends[:, 0]], label[houses, ends[:, 1]]
+        needed[houses, wall] = one != other
         label = np.where(label == other[:, None], one[:, None], label)
     return needed
 
 
-def _doors(plan: Plan, drawn: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the middles of doors, ``[n, W + 1] float32`` each, from numbers in [0, 1); the last is a dummy."""
+def _doors(plan: FloorPlan, drawn: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the centres of doors, ``[n, W + 1] float32`` each, from numbers in [0, 1); the last is a dummy."""
     row, column = np.divmod(plan.joins[:, 0], plan.columns)
     room = 2 * (DOOR + MARGIN)
     x = np.where(plan.vertical, (column + 1) * plan.width, column * plan.width + room / 2)
@@ -143,8 +156,8 @@ def _doors(plan: Plan, drawn: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return tuple(at.astype(np.float32) for at in doors)  # type: ignore[return-value]
 
 
-def _ways(plan: Plan, x: np.ndarray, y: np.ndarray, open_: np.ndarray) -> tuple[np.ndarray, ...]:
-    """Return the last five arrays of `House`: between rooms through the doors that make it shortest."""
+def _room_paths(plan: FloorPlan, x: np.ndarray, y: np.ndarray, open_: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Return the last five arrays of `House`: the shortest paths between rooms."""
     apart = _between_doors(plan, x, y, open_)
     rooms = np.arange(plan.rooms)
     sides = plan.sides.reshape(-1, 4)
@@ -166,8 +179,8 @@ def _ways(plan: Plan, x: np.ndarray, y: np.ndarray, open_: np.ndarray) -> tuple[
     )
 
 
-def _between_doors(plan: Plan, x: np.ndarray, y: np.ndarray, open_: np.ndarray) -> np.ndarray:
-    """Return ``[n, W + 1, W + 1] float32``: the way between doors in cells (Floyd and Warshall)."""
+def _between_doors(plan: FloorPlan, x: np.ndarray, y: np.ndarray, open_: np.ndarray) -> np.ndarray:
+    """Return ``[n, W + 1, W + 1] float32``: walking distances between doors in cells (Floyd-Warshall)."""
     walls = plan.walls
     together = np.zeros((walls + 1, walls + 1), bool)
     together[:walls, :walls] = (plan.joins[:, None, :, None] == plan.joins[None, :, None, :]).any(axis=(2, 3))
@@ -178,35 +191,35 @@ def _between_doors(plan: Plan, x: np.ndarray, y: np.ndarray, open_: np.ndarray) 
     return apart
 
 
-def slide(
-    plan: Plan, house: House, rows: np.ndarray, x: np.ndarray, y: np.ndarray, *, dx: np.ndarray, dy: np.ndarray
+def move_points(
+    plan: FloorPlan, house: House, matches: np.ndarray, x: np.ndarray, y: np.ndarray, *, dx: np.ndarray, dy: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return where points come that move through doors and along walls, first in x, then in y.
+    """Move points through doors and along walls, first in x, then in y.
 
     Args:
-        plan: Of the houses.
+        plan: Rooms and walls of the houses.
         house: All houses.
-        rows: The match of each point, ``[…] int64``.
+        matches: Match index of each point, ``[…] int64``.
         x: ``[…] float32``.
         y: Likewise.
-        dx: Less than the width of a room.
+        dx: ``[…] float32``, less than the width of a room.
         dy: Likewise.
     """
-    x = _axis(plan, house, rows, (x, y), dx, axis=0)
-    return x, _axis(plan, house, rows, (x, y), dy, axis=1)
+    x = _move_along_axis(plan, house, matches, (x, y), dx, axis=0)
+    return x, _move_along_axis(plan, house, matches, (x, y), dy, axis=1)
 
 
-def _axis(
-    plan: Plan, house: House, rows: np.ndarray, at: tuple[np.ndarray, np.ndarray], by: np.ndarray, *, axis: int
+def _move_along_axis(
+    plan: FloorPlan, house: House, matches: np.ndarray, at: tuple[np.ndarray, np.ndarray], by: np.ndarray, *, axis: int
 ) -> np.ndarray:
-    """Return the coordinate number `axis` of points after moving along it."""
+    """Return coordinate `axis` of points after the movement along it."""
     size = plan.height if axis else plan.width
     room = plan.room(*at)
     low = (room // plan.columns if axis else room % plan.columns).astype(np.float32) * size
     to = at[axis] + by
     ahead, back = (SOUTH, NORTH) if axis else (EAST, WEST)
     wall = plan.sides.take(room * 4 + np.where(by > 0, ahead, back))
-    door = rows * (plan.walls + 1) + wall
+    door = matches * (plan.walls + 1) + wall
     middle = (house.door_x if axis else house.door_y).reshape(-1).take(door)
     passes = house.open.reshape(-1).take(door) & (np.abs(at[1 - axis] - middle) <= DOOR)
     passes &= (to < low) | (to >= low + size)

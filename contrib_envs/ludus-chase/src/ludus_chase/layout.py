@@ -1,4 +1,4 @@
-"""The observation by name: leaves, and the numbers in them. ``python -m ludus_chase.layout`` prints both."""
+"""Leaves of the observation and the names of their numbers. ``python -m ludus_chase.layout`` prints them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 from gymnasium import spaces
 
 from ludus_chase.actions import CAT_ACTIONS, MOUSE_ACTIONS
-from ludus_chase.house import HEIGHT, WIDTH, Plan
+from ludus_chase.house import HEIGHT, WIDTH, FloorPlan
 from ludus_chase.world import AGENTS, ITEM_KINDS, MICE, STATUSES, THINGS
 
 __all__ = [
@@ -17,15 +17,15 @@ __all__ = [
     "INDEX",
     "LAGS",
     "MOUSE_LEAVES",
-    "WAY",
+    "PATH",
     "observation_space",
     "privileged_space",
     "table",
 ]
 
-#: Where something is, seen from the agent; lengths are shares of 72, `far` (walking) of 120.
-WAY = ("dx", "dy", "step-x", "step-y", "far", "same-room")
-#: `moved` in the memory is against so many ticks ago.
+#: Position relative to the agent; lengths are shares of 72, `far` (walking distance) of 120.
+PATH = ("dx", "dy", "step-x", "step-y", "far", "same-room")
+#: Lags in ticks of the positions that `moved` in the memory compares with.
 LAGS = (5, 10, 20, 40)
 _SIDES = ("east", "south", "west", "north")
 _BODY = (
@@ -39,13 +39,13 @@ _GLOBAL = (
     *("crack-there", "crack-share", "eliminated", "escaped", "tied", "mice-left"),
 )
 _THINGS = {
-    "cheeses": (5, (*WAY, "floor", "held", "in-hole")),
-    "holes": (5, (*WAY, "free", "stuck", "done", "progress")),
-    "rockets": (3, (*WAY, "lit", "fuse-left")),
-    "items": (6, (*WAY, *ITEM_KINDS)),
-    "hazards": (11, (*WAY, "trap", "glove", "bomb", "fuse-left")),
-    "cakes": (2, WAY),
-    "crack": (1, (*WAY, "share", "open")),
+    "cheeses": (5, (*PATH, "floor", "held", "in-hole")),
+    "holes": (5, (*PATH, "free", "stuck", "done", "progress")),
+    "rockets": (3, (*PATH, "lit", "fuse-left")),
+    "items": (6, (*PATH, *ITEM_KINDS)),
+    "hazards": (11, (*PATH, "trap", "glove", "bomb", "fuse-left")),
+    "cakes": (2, PATH),
+    "crack": (1, (*PATH, "share", "open")),
 }
 _MEMORY = tuple(f"moved-{axis}-{lag}" for lag in LAGS for axis in "xy")
 _STATUS = tuple(f"is-{status}" for status in STATUSES)
@@ -54,8 +54,8 @@ MOUSE_LEAVES: dict[str, tuple[int, tuple[str, ...]]] = {
     "self": (0, (*_BODY, *(f"number-{n}" for n in range(1, MICE + 1)))),
     "global": (0, _GLOBAL),
     "memory": (0, (*(f"last-{action}" for action in MOUSE_ACTIONS), *_MEMORY)),
-    "teammates": (MICE - 1, (*WAY, "health", *_STATUS, "burdened", "armed", "clock")),
-    "cat": (1, (*WAY, "visible", "age", "burdened")),
+    "teammates": (MICE - 1, (*PATH, "health", *_STATUS, "burdened", "armed", "clock")),
+    "cat": (1, (*PATH, "visible", "age", "burdened")),
     **_THINGS,
 }
 #: The same for the cat.
@@ -63,21 +63,21 @@ CAT_LEAVES: dict[str, tuple[int, tuple[str, ...]]] = {
     "self": (0, (*_BODY, "trap-wait", "glove-wait", "struggle-left")),
     "global": (0, _GLOBAL),
     "memory": (0, (*(f"last-{action}" for action in CAT_ACTIONS), *_MEMORY)),
-    "mice": (MICE, (*WAY, "visible", "age", "burdened", "health", *_STATUS)),
+    "mice": (MICE, (*PATH, "visible", "age", "burdened", "health", *_STATUS)),
     **_THINGS,
 }
 _DOOR = ("dx", "dy", "vertical")
-#: Where each number of a leaf is, for both roles.
+#: Position of each name in its leaf, by role.
 INDEX = {
     role: {leaf: {name: place for place, name in enumerate(names)} for leaf, (_, names) in leaves.items()}
     for role, leaves in (("mouse", MOUSE_LEAVES), ("cat", CAT_LEAVES))
 }
-#: Numbers per agent in the privileged leaf of agents; per thing there are x, y, there, amount.
+#: Numbers per agent in the privileged leaf of agents; numbers per thing are x, y, presence and amount.
 AGENT_TRUTH = ("x", "y", "health", "bound", "clock", "cooldown", "safe", "burdened", *_STATUS)
 
 
-def observation_space(role: str, plan: Plan, *, mini_image: bool) -> spaces.Dict:
-    """Return what a role sees; groups of entities have a leaf NAME_present beside them."""
+def observation_space(role: str, plan: FloorPlan, *, mini_image: bool) -> spaces.Dict:
+    """Return the observation space of a role; groups of entities have a leaf NAME_present."""
     leaves: dict[str, spaces.Space[np.ndarray]] = {}
     groups = {**(MOUSE_LEAVES if role == "mouse" else CAT_LEAVES), "doors": (plan.walls, _DOOR)}
     for name, (rows, names) in groups.items():
@@ -90,7 +90,7 @@ def observation_space(role: str, plan: Plan, *, mini_image: bool) -> spaces.Dict
 
 
 def privileged_space() -> spaces.Dict:
-    """Return what critics of both roles may read: the truth about all agents and things."""
+    """Return the space of the privileged leaves: the true state of all agents and things."""
     agents = spaces.Box(-1.0, 1.0, (AGENTS * len(AGENT_TRUTH),), np.float32)
     return spaces.Dict({"all_agents": agents, "all_things": spaces.Box(-1.0, 1.0, (THINGS * 4,), np.float32)})
 

@@ -1,17 +1,17 @@
-"""Walking, what is carried along, and abilities."""
+"""Walking, carrying and abilities."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from ludus_chase.actions import DIRECTION_X, DIRECTION_Y, MOVE_X, MOVE_Y
-from ludus_chase.blows import Game
-from ludus_chase.capture import strike
-from ludus_chase.house import slide
+from ludus_chase.capture import hit_mice
+from ludus_chase.game import Game
+from ludus_chase.house import move_points
 from ludus_chase.scenario import COLUMN
 from ludus_chase.world import AGENTS, CAKES, CHEESES, FREE, PREPARATION
 
-__all__ = ["follow", "speeds", "use_ability", "walk"]
+__all__ = ["move_carried", "speeds", "use_ability", "walk"]
 
 _FASTEST = np.float32(8.0)  # cells per tick, less than the width of any room
 _POUNCE, _BLINK, _HEAL_REACH, _HEAL = 7, 6, 6.0, 25.0  # cells, cells, cells, health
@@ -36,84 +36,86 @@ def speeds(game: Game) -> np.ndarray:
     return np.minimum(speed, _FASTEST)
 
 
-def walk(game: Game, action: np.ndarray, who: np.ndarray) -> None:
+def walk(game: Game, action: np.ndarray, selected: np.ndarray) -> None:
     """Move agents ``[B, 5] bool`` by their ``action [B, 5]``, one of the nine moves."""
     world = game.world
     speed = speeds(game)
-    rows = np.arange(len(who))[:, None]
+    matches = np.arange(len(selected))[:, None]
     dx, dy = MOVE_X[action] * speed, MOVE_Y[action] * speed
-    x, y = slide(game.plan, game.house, rows, world.x, world.y, dx=dx, dy=dy)
-    np.copyto(world.x, x, where=who)
-    np.copyto(world.y, y, where=who)
+    x, y = move_points(game.plan, game.house, matches, world.x, world.y, dx=dx, dy=dy)
+    np.copyto(world.x, x, where=selected)
+    np.copyto(world.y, y, where=selected)
 
 
-def follow(game: Game) -> None:
-    """Let what is carried be where its carrier is: cheese, cakes and mice."""
+def move_carried(game: Game) -> None:
+    """Move carried cheese, cakes and mice to their carriers."""
     world = game.world
-    rows, agents = np.nonzero(world.hold >= 0)
-    held = world.hold[rows, agents]
+    matches, agents = np.nonzero(world.hold >= 0)
+    held = world.hold[matches, agents]
     cats = agents == 0
-    world.x[rows[cats], held[cats]] = world.x[rows[cats], 0]
-    world.y[rows[cats], held[cats]] = world.y[rows[cats], 0]
-    rows, agents, held = rows[~cats], agents[~cats], held[~cats]
-    things = np.where(world.stage[rows] == PREPARATION, CAKES.start, CHEESES.start) + held
-    world.thing_x[rows, things], world.thing_y[rows, things] = world.x[rows, agents], world.y[rows, agents]
+    world.x[matches[cats], held[cats]] = world.x[matches[cats], 0]
+    world.y[matches[cats], held[cats]] = world.y[matches[cats], 0]
+    matches, agents, held = matches[~cats], agents[~cats], held[~cats]
+    things = np.where(world.stage[matches] == PREPARATION, CAKES.start, CHEESES.start) + held
+    world.thing_x[matches, things], world.thing_y[matches, things] = world.x[matches, agents], world.y[matches, agents]
 
 
-def use_ability(game: Game, who: np.ndarray, direction: np.ndarray) -> None:
-    """Let agents ``[B, 5] bool`` use their ability, in ``direction [B, 5]`` where it leads somewhere.
+def use_ability(game: Game, selected: np.ndarray, direction: np.ndarray) -> None:
+    """Let the agents ``selected [B, 5] bool`` use their ability; leaps go in ``direction [B, 5]``.
 
-    The cat pounces. The mice differ: the first sprints, the second cannot be hurt for a while, the third heals all
-    near it, the fourth leaps.
+    The cat pounces. Each mouse has its own ability: the first sprints, the second is safe for a while, the third heals
+    all mice near it, the fourth leaps.
     """
     world = game.world
-    world.cooldown[who] = game.rates.ability
+    world.cooldown[selected] = game.rates.ability
     rules = (_pounce, _sprint, _shield, _heal, _blink)
     for agent, rule in enumerate(rules):
-        rows = np.flatnonzero(who[:, agent])
-        if len(rows):
-            rule(game, rows, direction[rows, agent])
+        matches = np.flatnonzero(selected[:, agent])
+        if len(matches):
+            rule(game, matches, direction[matches, agent])
 
 
-def _pounce(game: Game, rows: np.ndarray, direction: np.ndarray) -> None:
-    """Leap up to seven cells and hit the mouse that is nearest then."""
-    _leap(game, rows, 0, direction, _POUNCE)
+def _pounce(game: Game, matches: np.ndarray, direction: np.ndarray) -> None:
+    """Leap up to seven cells, then hit the nearest mouse in reach."""
+    _leap(game, matches, 0, direction, _POUNCE)
     world = game.world
-    dx, dy = world.x[rows, 1:] - world.x[rows, :1], world.y[rows, 1:] - world.y[rows, :1]
-    room = game.plan.room(world.x[rows], world.y[rows])
-    able = (world.status[rows, 1:] == FREE) & (world.safe[rows, 1:] == 0) & (room[:, 1:] == room[:, :1])
+    dx, dy = world.x[matches, 1:] - world.x[matches, :1], world.y[matches, 1:] - world.y[matches, :1]
+    room = game.plan.room(world.x[matches], world.y[matches])
+    able = (world.status[matches, 1:] == FREE) & (world.safe[matches, 1:] == 0) & (room[:, 1:] == room[:, :1])
     square = np.where(able, dx * dx + dy * dy, np.inf)
     near = square.min(axis=1) <= game.config.hit_reach**2
-    strike(game, rows[near], 1 + square[near].argmin(axis=1))
-    world.bound[rows, 0] = game.rates.swing
+    hit_mice(game, matches[near], 1 + square[near].argmin(axis=1))
+    world.bound[matches, 0] = game.rates.swing
 
 
-def _sprint(game: Game, rows: np.ndarray, direction: np.ndarray) -> None:  # noqa: ARG001 - as all
-    game.world.fast[rows, 1] = game.rates.sprint
+def _sprint(game: Game, matches: np.ndarray, direction: np.ndarray) -> None:  # noqa: ARG001 - common signature
+    game.world.fast[matches, 1] = game.rates.sprint
 
 
-def _shield(game: Game, rows: np.ndarray, direction: np.ndarray) -> None:  # noqa: ARG001 - as all
-    game.world.safe[rows, 2] = game.rates.sprint
+def _shield(game: Game, matches: np.ndarray, direction: np.ndarray) -> None:  # noqa: ARG001 - common signature
+    game.world.safe[matches, 2] = game.rates.sprint
 
 
-def _heal(game: Game, rows: np.ndarray, direction: np.ndarray) -> None:  # noqa: ARG001 - as all
-    """Give health to all free mice near the third one, itself too."""
+def _heal(game: Game, matches: np.ndarray, direction: np.ndarray) -> None:  # noqa: ARG001 - common signature
+    """Heal all free mice near the third one, and the third one itself."""
     world = game.world
-    dx, dy = world.x[rows] - world.x[rows, 3:4], world.y[rows] - world.y[rows, 3:4]
-    room = game.plan.room(world.x[rows], world.y[rows])
-    near = (dx * dx + dy * dy <= _HEAL_REACH**2) & (room == room[:, 3:4]) & (world.status[rows] == FREE)
+    dx, dy = world.x[matches] - world.x[matches, 3:4], world.y[matches] - world.y[matches, 3:4]
+    room = game.plan.room(world.x[matches], world.y[matches])
+    near = (dx * dx + dy * dy <= _HEAL_REACH**2) & (room == room[:, 3:4]) & (world.status[matches] == FREE)
     near &= np.arange(AGENTS) > 0
-    world.health[rows] = np.where(near, np.minimum(world.health[rows] + np.float32(_HEAL), 100), world.health[rows])
+    world.health[matches] = np.where(
+        near, np.minimum(world.health[matches] + np.float32(_HEAL), 100), world.health[matches]
+    )
 
 
-def _blink(game: Game, rows: np.ndarray, direction: np.ndarray) -> None:
-    _leap(game, rows, 4, direction, _BLINK)
+def _blink(game: Game, matches: np.ndarray, direction: np.ndarray) -> None:
+    _leap(game, matches, 4, direction, _BLINK)
 
 
-def _leap(game: Game, rows: np.ndarray, agent: int, direction: np.ndarray, cells: int) -> None:
-    """Move one agent of matches ``[n]`` by so many cells, through doors and along walls."""
+def _leap(game: Game, matches: np.ndarray, agent: int, direction: np.ndarray, cells: int) -> None:
+    """Move one agent of matches ``[n]`` by a number of cells, through doors and along walls."""
     world = game.world
     by = {"dx": DIRECTION_X[direction], "dy": DIRECTION_Y[direction]}
     for _ in range(cells):
-        x, y = slide(game.plan, game.house, rows, world.x[rows, agent], world.y[rows, agent], **by)
-        world.x[rows, agent], world.y[rows, agent] = x, y
+        x, y = move_points(game.plan, game.house, matches, world.x[matches, agent], world.y[matches, agent], **by)
+        world.x[matches, agent], world.y[matches, agent] = x, y

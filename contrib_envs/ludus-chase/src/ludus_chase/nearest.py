@@ -1,4 +1,4 @@
-"""An interface that shows the nearest things first, and few of them."""
+"""An interface that shows only the nearest entities of each group."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from ludus.errors import ContractError
 from ludus.interface import Identity, SeatView, Spaces
 
 from ludus_chase.config import NearestConfig
-from ludus_chase.layout import MOUSE_LEAVES, WAY
+from ludus_chase.layout import MOUSE_LEAVES, PATH
 
 __all__ = ["Nearest", "make_nearest"]
 
-_FAR = WAY.index("far")
-#: What is useless stands behind what is further away: cheese that does not lie on the floor, holes that are filled.
+_FAR = PATH.index("far")
+#: Entities in these states are sorted behind all others: cheese that is not on the floor, filled holes.
 _USELESS = {"cheeses": ("held", "in-hole"), "holes": ("done",)}
 _ABSENT, _OUT_OF_USE = 4.0, 2.0  # beyond the greatest distance, which is 1
 
@@ -32,20 +32,20 @@ class Nearest(Identity):
     """Sorts groups of entities by walking distance and shows only the first of each.
 
     Args:
-        keep: How many to show, by group; 0: none. Groups that are not named stay as they are.
+        keep: Number of entities to keep per group; groups that are not named stay as they are.
     """
 
     keep: Mapping[str, int]
     _rows: dict[str, int] = field(init=False, factory=dict)
 
     def bind(self, raw: Spaces) -> Spaces:
-        """Return the spaces with shorter groups; groups that the role does not see are passed over.
+        """Return the spaces with shorter groups; groups that the role does not have are ignored.
 
         Raises:
-            ContractError: This is no observation of the game.
+            ContractError: The observation is not that of the game.
         """
         if not isinstance(raw.observation, spaces.Dict):
-            raise ContractError("chase-nearest: expected the leaves of the game chase; put it first of the interfaces")
+            raise ContractError("chase-nearest: expected the observation of chase; list this interface first")
         leaves = dict(raw.observation.spaces)
         self._rows = {name: count for name, count in self.keep.items() if f"{name}_present" in leaves}
         for name, count in self._rows.items():
@@ -57,7 +57,7 @@ class Nearest(Identity):
                 leaves[f"{name}_present"] = spaces.MultiBinary(min(count, len(group.low)))
         return Spaces(spaces.Dict(leaves), raw.action)
 
-    def observe(self, view: SeatView, seat_ids: np.ndarray) -> SeatView:  # noqa: ARG002 - it remembers nothing
+    def observe(self, view: SeatView, seat_ids: np.ndarray) -> SeatView:  # noqa: ARG002 - it has no state
         """Return the view with groups ``[n, keep, …]``."""
         leaves = dict(view.observation)
         for name, count in self._rows.items():
@@ -70,7 +70,7 @@ class Nearest(Identity):
 
 
 def _order(name: str, group: np.ndarray, present: np.ndarray) -> np.ndarray:
-    """Return ``[n, k] int64``: the numbers of the entities, nearest first."""
+    """Return ``[n, k] int64``: entity indices in order of distance."""
     far = np.abs(group[:, :, 0]) + np.abs(group[:, :, 1]) if name == "doors" else group[:, :, _FAR]
     behind = _ABSENT * (1.0 - present)
     for what in _USELESS.get(name, ()):

@@ -1,4 +1,4 @@
-"""What teams see and remember: everything in the rooms in which they are, and where the rest was seen last."""
+"""Knowledge of the teams: entities in the rooms where they are, and the last sightings of all others."""
 
 from __future__ import annotations
 
@@ -6,70 +6,70 @@ import numpy as np
 from attrs import define
 
 from ludus_chase.events import Events
-from ludus_chase.house import HEIGHT, WIDTH, House, Plan
+from ludus_chase.house import HEIGHT, WIDTH, FloorPlan, House
 from ludus_chase.reach import Rooms
 from ludus_chase.world import GONE, HOLES, PREPARATION, PUSHED, ROCKETS, WRECKED, World
 
-__all__ = ["Ways", "find_first", "perceive", "ways_to"]
+__all__ = ["Paths", "find_paths", "perceive", "record_first_sightings"]
 
 _UNSEEN = 1_000_000  # ticks
 
 
-def perceive(plan: Plan, world: World, rooms: Rooms) -> None:
-    """Update what the cat (0) and the mice (1) remember of things, and what opponents know of agents."""
+def perceive(plan: FloorPlan, world: World, rooms: Rooms) -> None:
+    """Update the memory of the cat (0) and the mice (1), and the sightings of agents by opponents."""
     seen_rooms = _seen_rooms(world, rooms)
     visible = (seen_rooms[:, :, None] >> rooms.things[:, None] & 1).astype(bool)
     remembered = plan.room(world.seen_x, world.seen_y)
     missing = (seen_rooms[:, :, None] >> remembered & 1).astype(bool) & ~visible
-    world.known &= ~missing  # it is not where it was
+    world.known &= ~missing  # it has moved
     world.known |= visible
     for memory, truth in (
         (world.seen_x, world.thing_x),
         (world.seen_y, world.thing_y),
-        (world.seen_there, world.there),
+        (world.seen_present, world.present),
         (world.seen_amount, world.amount),
     ):
         np.copyto(memory, truth[:, None], where=visible)
     state = np.concatenate([world.cheese, _hole_state(world)], axis=1)
     np.copyto(world.seen_state, state[:, None], where=visible[:, :, : HOLES.stop])
-    _meet(world, rooms, seen_rooms)
+    _update_spotted(world, rooms, seen_rooms)
 
 
 def _seen_rooms(world: World, rooms: Rooms) -> np.ndarray:
-    """Return ``[B, 2] int64``: the rooms that the cat and the mice see, one bit each."""
+    """Return ``[B, 2] int64``: the rooms visible to the cat and to the mice, one bit each."""
     bits = np.left_shift(1, rooms.agents)
     bits[GONE[world.status] | (world.status == WRECKED)] = 0
     return np.stack([bits[:, 0], np.bitwise_or.reduce(bits[:, 1:], axis=1)], axis=1)
 
 
 def _hole_state(world: World) -> np.ndarray:
-    """Return ``[B, 5] int64``: 0 for a free hole, 1 for one with a cheese in it, 2 for one that is done."""
+    """Return ``[B, 5] int64``: 0 for a free hole, 1 for a hole with cheese, 2 for a filled hole."""
     inside = np.take_along_axis(world.cheese, np.maximum(world.hole, 0), axis=1)
     return np.where(world.hole < 0, 0, np.where(inside == PUSHED, 2, 1))
 
 
-def _meet(world: World, rooms: Rooms, seen_rooms: np.ndarray) -> None:
-    """Update what opponents know of agents."""
+def _update_spotted(world: World, rooms: Rooms, seen_rooms: np.ndarray) -> None:
+    """Update the sightings of agents by opponents."""
     seen = np.empty(world.status.shape, bool)
     seen[:, 0] = seen_rooms[:, 1] >> rooms.agents[:, 0] & 1
     seen[:, 1:] = rooms.agents[:, 1:] == rooms.agents[:, :1]
     seen &= ~GONE[world.status]
-    world.met |= seen
-    np.minimum(world.met_age + 1, _UNSEEN, out=world.met_age)
-    np.copyto(world.met_age, 0, where=seen)
+    world.spotted |= seen
+    np.minimum(world.spotted_age + 1, _UNSEEN, out=world.spotted_age)
+    np.copyto(world.spotted_age, 0, where=seen)
     for memory, truth in (
-        (world.met_x, world.x),
-        (world.met_y, world.y),
-        (world.met_health, world.health),
-        (world.met_status, world.status),
-        (world.met_hold, world.hold >= 0),
+        (world.spotted_x, world.x),
+        (world.spotted_y, world.y),
+        (world.spotted_health, world.health),
+        (world.spotted_status, world.status),
+        (world.spotted_holding, world.hold >= 0),
     ):
         np.copyto(memory, truth, where=seen)
 
 
-def find_first(world: World, events: Events) -> None:
-    """Note where cats have seen their first rocket and their first hole after the preparation."""
-    plays = (world.stage != PREPARATION) & world.going
+def record_first_sightings(world: World, events: Events) -> None:
+    """Record the first rocket and the first hole that the cat sees after the preparation."""
+    plays = (world.stage != PREPARATION) & world.running
     for place, (kind, event) in enumerate(((ROCKETS, events.found_rocket), (HOLES, events.found_hole))):
         found = world.known[:, 0, kind].any(axis=1) & plays & ~world.firsts[:, place]
         np.add(event, found, out=event)
@@ -77,14 +77,14 @@ def find_first(world: World, events: Events) -> None:
 
 
 @define(kw_only=True)
-class Ways:
+class Paths:
     """The ways from n agents per match to k targets, ``[B, n, k] float32`` each.
 
     Attributes:
-        dx: To the target as the crow flies, in cells; likewise `dy`.
-        step_x: Towards the next door on the way, or the target in the same room: a unit vector, 0 at the target;
+        dx: Offset of the target in cells; likewise `dy`.
+        step_x: Unit vector to the next door on the path, or to a target in the same room; 0 at the target;
             likewise `step_y`.
-        far: How far one has to walk in cells.
+        far: Walking distance in cells.
         same: 1 for targets in the same room.
     """
 
@@ -96,16 +96,16 @@ class Ways:
     same: np.ndarray
 
 
-def ways_to(
-    plan: Plan, house: House, start: tuple[np.ndarray, np.ndarray], target: tuple[np.ndarray, np.ndarray]
-) -> Ways:
+def find_paths(
+    plan: FloorPlan, house: House, start: tuple[np.ndarray, np.ndarray], target: tuple[np.ndarray, np.ndarray]
+) -> Paths:
     """Return the ways from places ``[B, n]`` to places ``[B, k]``, given by x and y."""
     x, y = (each[:, :, None] for each in start)
     to_x, to_y = (each[:, None, :] for each in target)
     begin, end = plan.room(*start)[:, :, None], plan.room(*target)[:, None, :]
     same = begin == end
-    rows = np.arange(len(x))[:, None, None] * plan.rooms**2
-    pair = rows + begin * plan.rooms + end
+    matches = np.arange(len(x))[:, None, None] * plan.rooms**2
+    pair = matches + begin * plan.rooms + end
     first_x, first_y, last_x, last_y, between = (
         table.reshape(-1).take(pair)
         for table in (house.first_x, house.first_y, house.last_x, house.last_y, house.between)
@@ -116,4 +116,4 @@ def ways_to(
     rest = between + np.sqrt(rest_x * rest_x + rest_y * rest_y)
     unit = 1.0 / np.maximum(near, np.float32(0.5))
     far = np.minimum(near + np.where(same, np.float32(0), rest), np.float32(WIDTH + HEIGHT))
-    return Ways(dx=to_x - x, dy=to_y - y, step_x=step_x * unit, step_y=step_y * unit, far=far, same=same)
+    return Paths(dx=to_x - x, dy=to_y - y, step_x=step_x * unit, step_y=step_y * unit, far=far, same=same)

@@ -1,4 +1,4 @@
-"""What this distribution offers to ludus."""
+"""Components of this distribution."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ LUDUS_API = 1
 
 @hookimpl
 def ludus_register_environments() -> list[Component]:
-    """Offer the game."""
+    """Register the game."""
     return [
         Component(
             name="chase",
@@ -22,13 +22,13 @@ def ludus_register_environments() -> list[Component]:
 
 @hookimpl
 def ludus_register_agents() -> list[Component]:
-    """Offer opponents for the game."""
+    """Register opponents for the game."""
     return [
         Component(
             name="chase-bot",
             factory="ludus_chase.bot:make_bot",
             config="ludus_chase.config:BotConfig",
-            summary="a scripted cat or mouse, by the role it fills; strength weak, medium or strong",
+            summary="a scripted cat or mouse, by its role; strength weak, medium or strong",
             environments=("chase",),
         ),
         Component(
@@ -42,7 +42,7 @@ def ludus_register_agents() -> list[Component]:
 
 @hookimpl
 def ludus_register_interfaces() -> list[Component]:
-    """Offer transforms of what players of the game see."""
+    """Register an interface of the game."""
     return [
         Component(
             name="chase-nearest",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ludus_chase.events import Events
-from ludus_chase.perception import Ways
+from ludus_chase.perception import Paths
 from ludus_chase.world import (
     ABSENT,
     CHEESES,
@@ -19,9 +19,9 @@ from ludus_chase.world import (
     World,
 )
 
-__all__ = ["CAT_PARTS", "MOUSE_PARTS", "Guide", "score_cat", "score_mice"]
+__all__ = ["CAT_PARTS", "MOUSE_PARTS", "ShapingRewards", "score_cat", "score_mice"]
 
-#: Weight of each part of the cat's reward; `win` is that of winning, losing costs as much.
+#: Weight of each part of the cat's reward; a loss costs as much as a `win` pays.
 CAT_PARTS = {
     "place_trap": 0.025,
     "catch": 0.1,
@@ -36,7 +36,7 @@ CAT_PARTS = {
     "wreck_scout": 0.5,
     "cakes": -1.0,
 }
-#: The same for mice. The `near_` parts are per cell that a mouse came nearer; the factor of the paper that falls from
+#: The same for mice. The `near_` parts are per cell of approach; the paper's factor, which falls from
 #: 5 to 1 (rockets: from 3) is split into what stays and what is to be faded.
 MOUSE_PARTS = {
     "near_cheese": 0.001,
@@ -70,8 +70,8 @@ def score_cat(events: Events, parts: dict[str, np.ndarray], *, won: np.ndarray) 
     """Write the parts ``[B, 1] float32`` of the cat's reward.
 
     Args:
-        events: What happened.
-        parts: To write.
+        events: Events of the tick.
+        parts: Arrays to write to.
         won: ``[B] float32``: 1 where the cat has won, -1 where it has lost, else 0.
     """
     counts = {
@@ -92,13 +92,13 @@ def score_cat(events: Events, parts: dict[str, np.ndarray], *, won: np.ndarray) 
         np.multiply(count, np.float32(CAT_PARTS[name]), out=parts[name][:, 0])
 
 
-def score_mice(events: Events, parts: dict[str, np.ndarray], guide: Guide, *, won: np.ndarray) -> None:
-    """Write the parts ``[B, 4] float32`` of the mice's rewards, all but `near_`, which the guide writes.
+def score_mice(events: Events, parts: dict[str, np.ndarray], shaping: ShapingRewards, *, won: np.ndarray) -> None:
+    """Write the parts ``[B, 4] float32`` of the mice's rewards.
 
     Args:
-        events: What happened.
-        parts: To write.
-        guide: For the health that mice had.
+        events: Events of the tick.
+        parts: Arrays to write to.
+        shaping: Writes the parts for approach and health.
         won: ``[B] float32``: 1 where the mice have won, -1 where they have lost, else 0.
     """
     alone = {
@@ -117,17 +117,17 @@ def score_mice(events: Events, parts: dict[str, np.ndarray], guide: Guide, *, wo
     team = {"cheese_pushed": events.filled, "open_crack": events.opened, "win": won}
     for name, count in alone.items():
         np.multiply(count[:, 1:], np.float32(MOUSE_PARTS[name]), out=parts[name])
-    present = (guide.world.status[:, 1:] != ABSENT).astype(np.float32)
+    present = (shaping.world.status[:, 1:] != ABSENT).astype(np.float32)
     for name, count in team.items():
         np.multiply(present, (np.float32(MOUSE_PARTS[name]) * count)[:, None], out=parts[name])
-    guide.score(parts)
+    shaping.score(parts)
 
 
-class Guide:
-    """Rewards mice for coming nearer to what they know, and for health; compares two ticks in a row.
+class ShapingRewards:
+    """Rewards mice for approaching known targets and for health, from the difference of two ticks.
 
     Args:
-        world: The matches.
+        world: State of the matches.
     """
 
     def __init__(self, world: World) -> None:
@@ -139,13 +139,13 @@ class Guide:
         self._parts = {kind: np.zeros(shape, np.float32) for kind in _KINDS}
         self._gain = np.zeros(shape, np.float32)
 
-    def look(self, ways: Ways, at: np.ndarray | slice, *, gains: bool) -> None:
-        """Take note of the ways of the mice, and of what they have gained since the tick before.
+    def update(self, ways: Paths, at: np.ndarray | slice, *, gains: bool) -> None:
+        """Store distances and health of the mice, and compute the gains since the previous tick.
 
         Args:
             ways: ``[n, 4, 33 + …]`` to things as the mice remember them, then other agents.
-            at: The matches.
-            gains: Whether there was a tick before.
+            at: Matches to update.
+            gains: Whether to compute gains; False after a reset.
         """
         world = self.world.take(at)
         wanted, far = _wanted(world), _distances(world, ways)
@@ -158,7 +158,7 @@ class Guide:
         self._health[at] = world.health[:, 1:]
 
     def score(self, parts: dict[str, np.ndarray]) -> None:
-        """Write the parts for health and for coming nearer."""
+        """Write the parts for approach and health."""
         np.multiply(self._gain, np.float32(MOUSE_PARTS["health"]), out=parts["health"])
         for kind, gain in self._parts.items():
             for name in (f"near_{kind}", f"near_{kind}_fading"):
@@ -168,8 +168,8 @@ class Guide:
 _KINDS = {"cheese": 5, "rocket": MICE, "hole": 5, "crack": 1}
 
 
-def _distances(world: World, ways: Ways) -> dict[str, np.ndarray]:  # noqa: ARG001 - beside `_wanted`
-    """Return how far targets are, ``[n, 4, k] float32`` each; rockets are met by the mice tied to them."""
+def _distances(world: World, ways: Paths) -> dict[str, np.ndarray]:  # noqa: ARG001 - common signature
+    """Return walking distances to targets, ``[n, 4, k] float32`` each; a rocket is where its tied mouse is."""
     far = ways.far
     return {
         "cheese": far[:, :, CHEESES],
@@ -180,14 +180,14 @@ def _distances(world: World, ways: Ways) -> dict[str, np.ndarray]:  # noqa: ARG0
 
 
 def _wanted(world: World) -> dict[str, np.ndarray]:
-    """Return which targets mice are to go to, ``[n, 4, k] bool`` each."""
+    """Return the targets whose approach is rewarded, ``[n, 4, k] bool`` each."""
     status = world.status[:, 1:]
-    able = (status == FREE) & ((world.stage != PREPARATION) & world.going)[:, None]
+    able = (status == FREE) & ((world.stage != PREPARATION) & world.running)[:, None]
     carries = able & (world.hold[:, 1:] >= 0)
     known, state = world.known[:, 1], world.seen_state[:, 1]
     cheese = known[:, CHEESES] & (state[:, CHEESES] == FLOOR)
     hole = known[:, HOLES] & (state[:, HOLES] == 0)
-    crack = world.there[:, CRACK, None]
+    crack = world.present[:, CRACK, None]
     return {
         "cheese": (able & ~carries)[:, :, None] & cheese[:, None],
         "rocket": able[:, :, None] & (status == TIED)[:, None],
@@ -197,7 +197,7 @@ def _wanted(world: World) -> dict[str, np.ndarray]:
 
 
 def _nearer(before: np.ndarray, now: np.ndarray, wanted: np.ndarray) -> np.ndarray:
-    """Return by how many cells mice ``[n, 4]`` came nearer to what was nearest of the targets ``[n, 4, k]``."""
+    """Return how many cells mice ``[n, 4]`` approached the target that was nearest, of ``[n, 4, k]``."""
     masked = np.where(wanted, before, _FAR)
     nearest = masked.argmin(axis=-1)[..., None]
     gain = np.take_along_axis(before, nearest, axis=-1) - np.take_along_axis(now, nearest, axis=-1)

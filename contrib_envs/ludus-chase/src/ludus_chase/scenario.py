@@ -1,4 +1,4 @@
-"""The scenarios: modifiers of a match with parameters that a league can draw at random [AET §3.3]."""
+"""Scenarios: modifiers of a match with parameters that a league can draw at random [AET §3.3]."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _WHOLE = {"mice", "cat_level", "mouse_level", "eliminated", "pushed", "preparati
 #: The place of each parameter in `World.handicap`.
 COLUMN = {name: column for column, name in enumerate(PARAMETERS)}
 
-#: The parameters that each scenario takes, and their defaults there.
+#: Parameters of each scenario and their defaults.
 SCENARIOS: Mapping[str, Mapping[str, float]] = {
     "cat-speed": {"cat_speed": 0.85},
     "mouse-speed": {"mouse_speed": 1.15},
@@ -59,8 +59,8 @@ def handicaps(scenarios: Sequence[Scenario] | None, count: int) -> np.ndarray:
     """Return the parameters ``[count, 16] float32`` of matches.
 
     Args:
-        scenarios: One per match; None means the default scenario everywhere.
-        count: How many matches.
+        scenarios: One per match; None means the default scenario for all.
+        count: Number of matches.
 
     Raises:
         ContractError: A scenario or parameter is unknown or out of range, or their number is wrong.
@@ -83,5 +83,7 @@ def _changes(scenario: Scenario) -> dict[str, float]:
             raise ContractError(f"scenario {scenario.name}: {expected}, got {value!r}")
     values = {**known, **scenario.parameters}
     if values.get("mice", 4) - values.get("eliminated", 0) < 2:
-        raise ContractError(f"scenario {scenario.name}: fewer than two mice are left, so the cat has won already")
+        raise ContractError(
+            f"scenario {scenario.name}: fewer than two mice are left, so the cat would win at the start"
+        )
     return values

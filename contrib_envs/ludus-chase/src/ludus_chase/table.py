@@ -1,4 +1,4 @@
-"""How balanced a setting is: scripted agents against each other. ``python -m ludus_chase.table columns=2 rows=2``."""
+"""Balance of options: scripted agents against each other. ``python -m ludus_chase.table columns=2 rows=2``."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from ludus_chase.bot import make_bot, make_random
 from ludus_chase.config import BotConfig, ChaseConfig
 from ludus_chase.environment import Chase
 
-__all__ = ["NAMES", "points_of_mice", "table"]
+__all__ = ["NAMES", "mean_mouse_points", "table"]
 
 #: Scripted agents, from weak to strong.
 NAMES = ("random", "weak", "medium", "strong")
 
 
-def points_of_mice(
+def mean_mouse_points(
     pairs: Sequence[tuple[str, str]], config: ChaseConfig, *, matches: int, seed: int = 0
 ) -> dict[tuple[str, str], tuple[float, float]]:
     """Return the average points of the mice and the average length in ticks, by pair of cat and mice.
@@ -29,8 +29,8 @@ def points_of_mice(
     Args:
         pairs: Names of cat and mice.
         config: Options of the game.
-        matches: Of each pair, all in one batch, on the same seeds for every pair.
-        seed: Of the agents, and that of the first match.
+        matches: Matches of each pair, all in one batch, on the same seeds for every pair.
+        seed: Seed of the agents and of the first match.
     """
     environment, rng = Chase(config, num_matches=matches * len(pairs)), np.random.default_rng(seed)
     sides = dict(zip(("cat", "mouse"), (np.repeat(names, matches) for names in zip(*pairs, strict=True)), strict=True))
@@ -64,23 +64,25 @@ def _decide(agent: Agent, seen: RoleTick, among: np.ndarray, rng: np.random.Gene
     """Return the actions ``[B, S, 2]`` of one role, 0 outside the matches ``among [B] bool``."""
     assert seen.action_mask is not None
     actions = np.zeros((*seen.acting.shape, 2), np.int64)
-    rows, seats = np.nonzero(seen.acting & among[:, None])
-    if len(rows):
-        leaves = {name: leaf[rows, seats] for name, leaf in seen.observation.items()}
-        seat_ids = rows * seen.acting.shape[1] + seats
-        actions[rows, seats] = agent.act(leaves, action_mask=seen.action_mask[rows, seats], seat_ids=seat_ids, rng=rng)
+    matches, seats = np.nonzero(seen.acting & among[:, None])
+    if len(matches):
+        leaves = {name: leaf[matches, seats] for name, leaf in seen.observation.items()}
+        seat_ids = matches * seen.acting.shape[1] + seats
+        actions[matches, seats] = agent.act(
+            leaves, action_mask=seen.action_mask[matches, seats], seat_ids=seat_ids, rng=rng
+        )
     return actions
 
 
 def table(config: ChaseConfig, *, matches: int, seed: int = 0) -> str:
-    """Return as text the points of the mice in percent and the ticks of a match, both on average.
+    """Return a table of the mean points of the mice in percent and the mean ticks of a match.
 
     Args:
         config: Options of the game.
-        matches: Of each pair.
-        seed: As for `points_of_mice`.
+        matches: Matches of each pair.
+        seed: See `mean_mouse_points`.
     """
-    found = points_of_mice([(cat, mice) for cat in NAMES for mice in NAMES], config, matches=matches, seed=seed)
+    found = mean_mouse_points([(cat, mice) for cat in NAMES for mice in NAMES], config, matches=matches, seed=seed)
     lines = ["cat \\ mice  " + "".join(f"{mice:>16s}" for mice in NAMES)]
     for cat in NAMES:
         cells = (f"{100 * score:7.1f} % {ticks:6.0f}" for score, ticks in (found[cat, mice] for mice in NAMES))
@@ -89,7 +91,7 @@ def table(config: ChaseConfig, *, matches: int, seed: int = 0) -> str:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Print the table for options given as ``name=value``, and ``matches=512`` of each pair, ``seed=0``."""
+    """Print the table for options ``name=value``, including ``matches=512`` per pair and ``seed=0``."""
     given = dict(argument.split("=", 1) for argument in arguments)
     values: dict[str, Any] = {name: text if name == "time_over" else json.loads(text) for name, text in given.items()}
     matches, seed = values.pop("matches", 512), values.pop("seed", 0)

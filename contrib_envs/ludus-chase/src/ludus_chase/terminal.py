@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from ludus_chase.blows import Game
+from ludus_chase.game import Game
 from ludus_chase.house import DOOR, HEIGHT, WIDTH
-from ludus_chase.items import in_hand
+from ludus_chase.items import held_item_kind
 from ludus_chase.world import (
+    AGENTS,
     BOMBS,
     CAKES,
     CHEESES,
@@ -37,31 +38,37 @@ _MARKS = (
     (GLOVES, "&"),
     (BOMBS, "*"),
     (CAKES, "%"),
+    (slice(CRACK, CRACK + 1), "#"),
 )
 _STAGES = ("preparation", "pushing", "breaking out")
 
 
 def render(game: Game, match: int) -> str:
-    """Return the match in row `match` as text."""
+    """Return a match as text."""
     canvas = _walls(game, match)
-    world = game.world
-    for kind, mark in (*_MARKS, (slice(CRACK, CRACK + 1), "#")):
+    _draw_things(canvas, game.world, match)
+    _draw_agents(canvas, game.world, match)
+    edge = "█" * (WIDTH + 2)
+    lines = [edge, *(f"█{''.join(line)}█" for line in canvas), edge]
+    return "\n".join([_heading(game, match), *lines, *(_agent(game.world, match, agent) for agent in range(AGENTS))])
+
+
+def _draw_things(canvas: list[list[str]], world: World, match: int) -> None:
+    for kind, mark in _MARKS:
+        if kind is CAKES and world.stage[match] != PREPARATION:
+            continue
         for thing in range(kind.start, kind.stop):
-            if world.there[match, thing] and not (kind is CAKES and world.stage[match] != PREPARATION):
-                done = kind is HOLES and world.amount[match, thing] >= 1
-                _put(
-                    canvas,
-                    world.thing_x[match, thing],
-                    world.thing_y[match, thing],
-                    f"{_GOAL}{'•' if done else mark}{_PLAIN}",
-                )
-    for agent in reversed(range(5)):
+            if world.present[match, thing]:
+                filled = kind is HOLES and world.amount[match, thing] >= 1
+                drawn = f"{_GOAL}{'•' if filled else mark}{_PLAIN}"
+                _put(canvas, world.thing_x[match, thing], world.thing_y[match, thing], drawn)
+
+
+def _draw_agents(canvas: list[list[str]], world: World, match: int) -> None:
+    for agent in reversed(range(AGENTS)):
         if not GONE[world.status[match, agent]]:
             name, colour = (str(agent), _MOUSE) if agent else ("C", _CAT)
             _put(canvas, world.x[match, agent], world.y[match, agent], f"{colour}{name}{_PLAIN}")
-    edge = "█" * (WIDTH + 2)
-    lines = [edge, *(f"█{''.join(line)}█" for line in canvas), edge]
-    return "\n".join([_heading(game, match), *lines, *(_agent(world, match, agent) for agent in range(5))])
 
 
 def _put(canvas: list[list[str]], x: float, y: float, mark: str) -> None:
@@ -92,14 +99,14 @@ def _heading(game: Game, match: int) -> str:
     world = game.world
     left = max(int(world.left[match]), 0) * game.config.tick_ms / 1000
     pushed = int((world.cheese[match] == PUSHED).sum())
-    crack = f", crack {world.amount[match, CRACK]:.0%}" if world.there[match, CRACK] else ""
+    crack = f", crack {world.amount[match, CRACK]:.0%}" if world.present[match, CRACK] else ""
     return f"{_STAGES[int(world.stage[match])]}, {left:.1f} s left, cheese {pushed}/{game.config.cheeses}{crack}"
 
 
 def _agent(world: World, match: int, agent: int) -> str:
     """Return a line about one agent."""
     colour, name = (_MOUSE, f"mouse {agent}") if agent else (_CAT, "cat")
-    kind = int(in_hand(world)[match, agent])
+    kind = int(held_item_kind(world)[match, agent])
     has = [ITEM_KINDS[kind - 1]] if kind else []
     held = int(world.hold[match, agent])
     if held >= 0:

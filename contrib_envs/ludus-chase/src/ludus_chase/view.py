@@ -1,16 +1,16 @@
-"""Writes what seats see, and what critics may read besides."""
+"""Observations and privileged leaves of all seats."""
 
 from __future__ import annotations
 
 import numpy as np
 from ludus.environment import Leaves, RoleTick
 
-from ludus_chase.blows import Game
-from ludus_chase.columns import Rows
-from ludus_chase.house import HEIGHT, WIDTH, House, Plan
-from ludus_chase.items import in_hand
-from ludus_chase.layout import AGENT_TRUTH, LAGS, WAY
-from ludus_chase.perception import Ways, ways_to
+from ludus_chase.arrays import Indices
+from ludus_chase.game import Game
+from ludus_chase.house import HEIGHT, WIDTH, FloorPlan, House
+from ludus_chase.items import held_item_kind
+from ludus_chase.layout import AGENT_TRUTH, LAGS, PATH
+from ludus_chase.perception import Paths, find_paths
 from ludus_chase.world import (
     BOMBS,
     CAKES,
@@ -33,22 +33,22 @@ from ludus_chase.world import (
     World,
 )
 
-__all__ = ["View"]
+__all__ = ["ChaseView"]
 
-_LONG_S = 30.0  # times are shares of this
+_LONG_S = 30.0  # a time of 1 in observations
 _OTHERS = np.array([[other for other in range(MICE) if other != mouse] for mouse in range(MICE)])
 _KINDS = {"cheeses": CHEESES, "holes": HOLES, "rockets": ROCKETS, "items": ITEMS, "hazards": HAZARDS, "cakes": CAKES}
 _KINDS["crack"] = slice(CRACK, CRACK + 1)
 _SCALE = np.float32(1 / WIDTH)
-_EYES = {count: np.eye(count, dtype=np.float32) for count in (3, 4, 5, len(STATUSES), 18)}
+_ONE_HOT = {count: np.eye(count, dtype=np.float32) for count in (3, 4, 5, len(STATUSES), 18)}
 
 
-class View:
+class ChaseView:
     """Writes the observations of both roles.
 
     Args:
-        game: What is to be seen.
-        roles: Whose leaves are written: ``[B, 1, …]`` of the cat and ``[B, 4, …]`` of the mice.
+        game: State of the matches.
+        roles: Arrays to write to: ``[B, 1, …]`` for the cat and ``[B, 4, …]`` for the mice.
     """
 
     def __init__(self, game: Game, roles: dict[str, RoleTick]) -> None:
@@ -58,17 +58,17 @@ class View:
         rates = game.rates
         self._limits = np.array([max(rates.preparation, 1), rates.push, rates.escape], np.float32)
 
-    def show(self, at: Rows) -> Ways:
-        """Write what is to be seen now in the matches `at`; return the ways of the mice there."""
+    def update(self, at: Indices) -> Paths:
+        """Write the leaves of the matches `at`, and return the paths of their mice."""
         world, house = self._game.world.take(at), self._game.house.take(at)
         plan = self._game.plan
         x, y = world.x, world.y
-        cat = ways_to(plan, house, (x[:, :1], y[:, :1]), _targets(world, 0, (world.met_x, world.met_y)))
+        cat = find_paths(plan, house, (x[:, :1], y[:, :1]), _targets(world, 0, (world.spotted_x, world.spotted_y)))
         mates = (
-            np.concatenate([world.met_x[:, :1], x[:, 1:]], axis=1),
-            np.concatenate([world.met_y[:, :1], y[:, 1:]], axis=1),
+            np.concatenate([world.spotted_x[:, :1], x[:, 1:]], axis=1),
+            np.concatenate([world.spotted_y[:, :1], y[:, 1:]], axis=1),
         )
-        mice = ways_to(plan, house, (x[:, 1:], y[:, 1:]), _targets(world, 1, mates))
+        mice = find_paths(plan, house, (x[:, 1:], y[:, 1:]), _targets(world, 1, mates))
         body, common = self._bodies(world, house), self._global(world)
         for team, role, ways in ((0, self._cat, cat), (1, self._mouse, mice)):
             leaves, seats = role.observation, slice(1, 5) if team else slice(0, 1)
@@ -76,14 +76,14 @@ class View:
             leaves["self"][at, :, : body.shape[2]] = body[:, seats]
             leaves["memory"][at] = _memory(world)[:, seats]
             packed = _packed(ways)
-            self._show_things(leaves, at, world, team, packed)
-            self._show_doors(leaves, at, house, (x[:, seats], y[:, seats]))
-            self._show_truth(role.privileged, at, world)
-            (self._show_cat, self._show_mouse)[team](leaves, at, world, packed)
+            self._update_things(leaves, at, world, team, packed)
+            self._update_doors(leaves, at, house, (x[:, seats], y[:, seats]))
+            self._update_privileged(role.privileged, at, world)
+            (self._update_cat, self._update_mouse)[team](leaves, at, world, packed)
         return mice
 
     def _bodies(self, world: World, house: House) -> np.ndarray:
-        """Return ``[n, 5, 27] float32``: what agents know of themselves."""
+        """Return ``[n, 5, 27] float32``: the common numbers of the leaf ``self``."""
         plan, share = self._game.plan, self._tick_share
         room = plan.room(world.x, world.y)
         row, column = np.divmod(room, plan.columns)
@@ -95,7 +95,7 @@ class View:
         body[..., 4] = world.health * np.float32(0.01)
         for place, time in enumerate((world.safe, world.fast, world.cooldown), start=5):
             body[..., place] = np.minimum(time * share, 1)
-        body[..., 8:12] = _EYES[5][in_hand(world)][..., 1:]
+        body[..., 8:12] = _ONE_HOT[5][held_item_kind(world)][..., 1:]
         body[..., 12] = np.minimum(world.fuse * share, 1)
         body[..., 13] = world.hold >= 0
         body[..., 14] = np.minimum(world.level * np.float32(0.05), 1)
@@ -103,15 +103,15 @@ class View:
         return body
 
     def _global(self, world: World) -> np.ndarray:
-        """Return ``[n, 12] float32``: what everybody knows."""
+        """Return ``[n, 12] float32``: the leaf ``global``."""
         config, common = self._game.config, np.empty((len(world.stage), 12), np.float32)
         status = world.status[:, 1:]
         pushed = (world.cheese == PUSHED).sum(axis=1)
-        common[:, :3] = _EYES[3][world.stage]
+        common[:, :3] = _ONE_HOT[3][world.stage]
         common[:, 3] = np.clip(world.left / self._limits[world.stage], 0, 1)
         common[:, 4] = pushed * np.float32(0.2)
         common[:, 5] = np.maximum(config.cheeses - pushed, 0) * np.float32(0.2)
-        common[:, 6] = world.there[:, CRACK]
+        common[:, 6] = world.present[:, CRACK]
         common[:, 7] = world.amount[:, CRACK]
         for place, which in (
             (8, status == ELIMINATED),
@@ -122,21 +122,21 @@ class View:
             common[:, place] = which.sum(axis=1) * np.float32(0.25)
         return common
 
-    def _show_things(self, leaves: Leaves, at: Rows, world: World, team: int, packed: np.ndarray) -> None:
+    def _update_things(self, leaves: Leaves, at: Indices, world: World, team: int, packed: np.ndarray) -> None:
         """Write the leaves of things as a team remembers them."""
-        present = (world.known[:, team] & world.seen_there[:, team]).astype(np.float32)
+        present = (world.known[:, team] & world.seen_present[:, team]).astype(np.float32)
         present[:, HOLES] = world.known[:, team, HOLES]
         packed[:, :, :THINGS] *= present[:, None, :, None]
         states = self._thing_states(world, team)
         for name, kind in _KINDS.items():
             leaf, state = leaves[name], states.get(name)
-            leaf[at, :, :, : len(WAY)] = packed[:, :, kind]
+            leaf[at, :, :, : len(PATH)] = packed[:, :, kind]
             if state is not None:
-                leaf[at, :, :, len(WAY) :] = (state * present[:, kind, None])[:, None]
+                leaf[at, :, :, len(PATH) :] = (state * present[:, kind, None])[:, None]
             leaves[f"{name}_present"][at] = present[:, None, kind]
 
     def _thing_states(self, world: World, team: int) -> dict[str, np.ndarray]:
-        """Return the states of things by leaf, ``[n, k, f] float32`` each, as a team saw them last."""
+        """Return the last seen states of things by leaf, ``[n, k, f] float32`` each."""
         state, amount = world.seen_state[:, team], world.seen_amount[:, team]
         fuse = (amount[:, BOMBS] * self._tick_share).clip(0, 1)
         hazards = np.zeros((len(state), HAZARDS.stop - HAZARDS.start, 4), np.float32)
@@ -145,70 +145,70 @@ class View:
         hazards[:, BOMBS.start - HAZARDS.start :, 3] = fuse
         crack = amount[:, CRACK, None]
         return {
-            "cheeses": _EYES[4][state[:, CHEESES]][..., :3],
-            "holes": np.concatenate([_EYES[3][state[:, HOLES]], amount[:, HOLES, None]], axis=2),
+            "cheeses": _ONE_HOT[4][state[:, CHEESES]][..., :3],
+            "holes": np.concatenate([_ONE_HOT[3][state[:, HOLES]], amount[:, HOLES, None]], axis=2),
             "rockets": np.stack([amount[:, ROCKETS] > 0, amount[:, ROCKETS]], axis=2),
-            "items": _EYES[5][world.kinds][..., 1:],
+            "items": _ONE_HOT[5][world.kinds][..., 1:],
             "hazards": hazards,
             "crack": np.stack([crack, crack <= 0], axis=2),
         }
 
-    def _show_doors(self, leaves: Leaves, at: Rows, house: House, place: tuple[np.ndarray, np.ndarray]) -> None:
-        """Write the doors of the house, seen from seats at ``[n, S]``."""
+    def _update_doors(self, leaves: Leaves, at: Indices, house: House, place: tuple[np.ndarray, np.ndarray]) -> None:
+        """Write the leaf ``doors`` for seats at the positions ``[n, S]``."""
         leaf, open_ = leaves["doors"], house.open[:, None, :-1].astype(np.float32)
         leaf[at, :, :, 0] = (house.door_x[:, None, :-1] - place[0][:, :, None]) * (_SCALE * open_)
         leaf[at, :, :, 1] = (house.door_y[:, None, :-1] - place[1][:, :, None]) * (_SCALE * open_)
         leaf[at, :, :, 2] = self._game.plan.vertical * open_
         leaves["doors_present"][at] = open_
 
-    def _show_cat(self, leaves: Leaves, at: Rows, world: World, packed: np.ndarray) -> None:
-        """Write what only cats see."""
+    def _update_cat(self, leaves: Leaves, at: Indices, world: World, packed: np.ndarray) -> None:
+        """Write the leaves of cats only."""
         share = self._tick_share
         held = np.take_along_axis(world.clock, np.maximum(world.hold[:, :1], 0), axis=1)[:, 0]
         own = [world.weapons[:, 0] * share, world.weapons[:, 1] * share, held * share * (world.hold[:, 0] > 0)]
         leaves["self"][at, 0, -3:] = np.minimum(np.stack(own, axis=1), 1)
-        met = world.met[:, 1:] & ~GONE[world.status[:, 1:]]
-        present = met.astype(np.float32)
-        about = np.empty((*met.shape, 4 + len(STATUSES)), np.float32)
-        about[..., 0] = world.met_age[:, 1:] == 0
-        about[..., 1] = np.minimum(world.met_age[:, 1:] * share, 1)
-        about[..., 2] = world.met_hold[:, 1:]
-        about[..., 3] = world.met_health[:, 1:] * np.float32(0.01)
-        about[..., 4:] = _EYES[len(STATUSES)][world.met_status[:, 1:]]
+        spotted = world.spotted[:, 1:] & ~GONE[world.status[:, 1:]]
+        present = spotted.astype(np.float32)
+        about = np.empty((*spotted.shape, 4 + len(STATUSES)), np.float32)
+        about[..., 0] = world.spotted_age[:, 1:] == 0
+        about[..., 1] = np.minimum(world.spotted_age[:, 1:] * share, 1)
+        about[..., 2] = world.spotted_holding[:, 1:]
+        about[..., 3] = world.spotted_health[:, 1:] * np.float32(0.01)
+        about[..., 4:] = _ONE_HOT[len(STATUSES)][world.spotted_status[:, 1:]]
         leaf = leaves["mice"]
-        leaf[at, 0, :, : len(WAY)] = packed[:, 0, THINGS + 1 :] * present[..., None]
-        leaf[at, 0, :, len(WAY) :] = about * present[..., None]
+        leaf[at, 0, :, : len(PATH)] = packed[:, 0, THINGS + 1 :] * present[..., None]
+        leaf[at, 0, :, len(PATH) :] = about * present[..., None]
         leaves["mice_present"][at, 0] = present
 
-    def _show_mouse(self, leaves: Leaves, at: Rows, world: World, packed: np.ndarray) -> None:
-        """Write what only mice see."""
-        leaves["self"][at, :, -MICE:] = _EYES[MICE]
-        met = world.met[:, :1].astype(np.float32)
-        age = world.met_age[:, :1]
-        cat = np.concatenate([age == 0, np.minimum(age * self._tick_share, 1), world.met_hold[:, :1]], axis=1)
+    def _update_mouse(self, leaves: Leaves, at: Indices, world: World, packed: np.ndarray) -> None:
+        """Write the leaves of mice only."""
+        leaves["self"][at, :, -MICE:] = _ONE_HOT[MICE]
+        spotted = world.spotted[:, :1].astype(np.float32)
+        age = world.spotted_age[:, :1]
+        cat = np.concatenate([age == 0, np.minimum(age * self._tick_share, 1), world.spotted_holding[:, :1]], axis=1)
         leaf = leaves["cat"]
-        leaf[at, :, 0, : len(WAY)] = packed[:, :, THINGS] * met[..., None]
-        leaf[at, :, 0, len(WAY) :] = (cat * met)[:, None]
-        leaves["cat_present"][at] = met[:, None]
-        self._show_teammates(leaves, at, world, packed)
+        leaf[at, :, 0, : len(PATH)] = packed[:, :, THINGS] * spotted[..., None]
+        leaf[at, :, 0, len(PATH) :] = (cat * spotted)[:, None]
+        leaves["cat_present"][at] = spotted[:, None]
+        self._update_teammates(leaves, at, world, packed)
 
-    def _show_teammates(self, leaves: Leaves, at: Rows, world: World, packed: np.ndarray) -> None:
+    def _update_teammates(self, leaves: Leaves, at: Indices, world: World, packed: np.ndarray) -> None:
         status = world.status[:, 1:]
         present = (~GONE[status]).astype(np.float32)
         about = np.empty((*status.shape, 4 + len(STATUSES)), np.float32)
         about[..., 0] = world.health[:, 1:] * np.float32(0.01)
-        about[..., 1:-3] = _EYES[len(STATUSES)][status]
+        about[..., 1:-3] = _ONE_HOT[len(STATUSES)][status]
         about[..., -3] = world.hold[:, 1:] >= 0
         about[..., -2] = world.item[:, 1:] >= 0
         about[..., -1] = np.minimum(world.clock[:, 1:] * self._tick_share, 1)
         about *= present[..., None]
         leaf = leaves["teammates"]
         own = np.arange(MICE)[:, None]
-        leaf[at, :, :, : len(WAY)] = packed[:, own, THINGS + 1 + _OTHERS] * present[:, _OTHERS, None]
-        leaf[at, :, :, len(WAY) :] = about[:, _OTHERS]
+        leaf[at, :, :, : len(PATH)] = packed[:, own, THINGS + 1 + _OTHERS] * present[:, _OTHERS, None]
+        leaf[at, :, :, len(PATH) :] = about[:, _OTHERS]
         leaves["teammates_present"][at] = present[:, _OTHERS]
 
-    def _show_truth(self, leaves: Leaves, at: Rows, world: World) -> None:
+    def _update_privileged(self, leaves: Leaves, at: Indices, world: World) -> None:
         """Write the privileged leaves."""
         share = self._tick_share
         agents = np.empty((*world.status.shape, len(AGENT_TRUTH)), np.float32)
@@ -217,10 +217,10 @@ class View:
         for place, time in enumerate((world.bound, world.clock, world.cooldown, world.safe), start=3):
             agents[..., place] = np.minimum(time * share, 1)
         agents[..., 7] = world.hold >= 0
-        agents[..., 8:] = _EYES[len(STATUSES)][world.status]
+        agents[..., 8:] = _ONE_HOT[len(STATUSES)][world.status]
         amount = world.amount.copy()
         amount[:, BOMBS] *= share
-        things = np.stack([world.thing_x * _SCALE, world.thing_y * _SCALE, world.there, amount.clip(0, 1)], axis=2)
+        things = np.stack([world.thing_x * _SCALE, world.thing_y * _SCALE, world.present, amount.clip(0, 1)], axis=2)
         leaves["all_agents"][at] = agents.reshape(len(agents), 1, -1)
         leaves["all_things"][at] = things.reshape(len(things), 1, -1)
 
@@ -231,9 +231,9 @@ def _targets(world: World, team: int, agents: tuple[np.ndarray, np.ndarray]) -> 
     return x, np.concatenate([world.seen_y[:, team], agents[1]], axis=1)
 
 
-def _packed(ways: Ways) -> np.ndarray:
-    """Return ``[n, S, k, 6] float32``, see `layout.WAY`."""
-    packed = np.empty((*ways.far.shape, len(WAY)), np.float32)
+def _packed(ways: Paths) -> np.ndarray:
+    """Return ``[n, S, k, 6] float32``, see `layout.PATH`."""
+    packed = np.empty((*ways.far.shape, len(PATH)), np.float32)
     packed[..., 0] = ways.dx * _SCALE
     packed[..., 1] = ways.dy * _SCALE
     packed[..., 2] = ways.step_x
@@ -246,7 +246,7 @@ def _packed(ways: Ways) -> np.ndarray:
 def _memory(world: World) -> np.ndarray:
     """Return ``[n, 5, 26] float32``: the last action, and how far the agent moved within the last ticks."""
     memory = np.empty((*world.x.shape, 18 + 2 * len(LAGS)), np.float32)
-    memory[..., :18] = _EYES[18][world.last]
+    memory[..., :18] = _ONE_HOT[18][world.last_action]
     slots = (world.ticks[:, None] - np.array(LAGS)) % world.history.shape[2]
     then = world.history[np.arange(len(slots))[:, None], :, slots]  # [n, lags, 5, 2]
     memory[..., 18::2] = (world.x[:, :, None] - then[..., 0].swapaxes(1, 2)) * _SCALE
@@ -254,8 +254,8 @@ def _memory(world: World) -> np.ndarray:
     return memory
 
 
-def _own_doors(plan: Plan, house: House, world: World, room: np.ndarray) -> np.ndarray:
-    """Return ``[n, 5, 12] float32``: for each side of the room whether there is a door, and where."""
+def _own_doors(plan: FloorPlan, house: House, world: World, room: np.ndarray) -> np.ndarray:
+    """Return ``[n, 5, 12] float32``: for each side of the room, whether there is a door, and its offset."""
     walls = plan.sides.reshape(-1, 4)[room] + (np.arange(len(room)) * (plan.walls + 1))[:, None, None]
     open_ = house.open.reshape(-1).take(walls)
     doors = np.zeros((*walls.shape, 3), np.float32)

@@ -1,4 +1,4 @@
-"""The state of all matches: structs of arrays over agents and over things."""
+"""The state of all matches as arrays over agents and things."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from attrs import define, field, fields
 
-from ludus_chase.columns import Columns
+from ludus_chase.arrays import MatchArrays
 
 __all__ = [
     "ABSENT",
@@ -50,19 +50,19 @@ __all__ = [
 
 #: Agents of a match: number 0 is the cat, the others are the mice.
 AGENTS, MICE = 5, 4
-#: What has become of an agent. Who is GONE takes no part: it escaped, was eliminated, or was never there.
+#: Status of an agent. GONE agents no longer take part: they escaped, were eliminated, or are absent.
 STATUSES = ("free", "down", "carried", "tied", "escaped", "eliminated", "absent", "wrecked")
 FREE, DOWN, CARRIED, TIED, ESCAPED, ELIMINATED, ABSENT, WRECKED = range(8)
 GONE = np.array([status in (ESCAPED, ELIMINATED, ABSENT) for status in range(8)])
-#: Where a cheese is.
+#: Location of a cheese.
 FLOOR, HELD, IN_HOLE, PUSHED = range(4)
-#: What agents find and use; 0 is nothing. A bomb that has been lit is shown by its fuse.
+#: Kinds of items; 0 is none. A burning bomb is shown by its fuse.
 ITEM_KINDS = ("bomb", "plate", "milk", "boots")
 BOMB, PLATE, MILK, BOOTS = range(1, 5)
 #: Stages of a match.
 PREPARATION, PUSHING, BREAKING = range(3)
 
-#: Things of a match by their numbers; thrown bombs lie in the place of who threw them.
+#: Index ranges of the things of a match; a thrown bomb has the index of its thrower.
 CHEESES, HOLES, ROCKETS, ITEMS = slice(0, 5), slice(5, 10), slice(10, 13), slice(13, 19)
 TRAPS, GLOVES, BOMBS, CAKES = slice(19, 22), slice(22, 25), slice(25, 30), slice(30, 32)
 HAZARDS = slice(TRAPS.start, BOMBS.stop)
@@ -98,40 +98,48 @@ _AGENT_FLAG = _column(np.bool_, AGENTS)
 
 
 @define
-class World(Columns):
-    """The state of B matches; times are in ticks, places in cells, agents are numbered as in `AGENTS`.
+class World(MatchArrays):
+    """State of B matches. Times are in ticks, lengths in cells; agents are numbered as in `AGENTS`.
 
     Attributes:
-        x: Where agents are; likewise `y`.
-        health: From 0 to 100.
+        x: Positions of agents; likewise `y`.
+        health: 0 to 100.
         status: One of `STATUSES`.
-        bound: Who is not 0 decides nothing: a swing, a stun, a trap.
-        clock: Of the status: until a mouse gets up, breaks free, or leaves with its rocket.
-        safe: Cannot be hurt; likewise `fast`.
-        cooldown: Until the ability is ready; `weapons`: the cat's traps and gloves.
-        item: The number of the item in the hand, -1 for none; `fuse`: of a lit bomb there, 0 where none burns.
-        hold: The cheese (a scout: the cake) that a mouse carries, the mouse (1 to 4) that the cat carries; -1 for none.
-        rocket: To which a mouse is tied, -1 for none; `rescue`: how far it has been untied, from 0 to 1.
-        level: Of the character, 1 at first.
-        last: The action of the last decision.
-        history: ``[B, 5, 41, 2]``: places by tick modulo 41.
-        thing_x: Where things are; likewise `thing_y`.
-        there: The thing can be seen; cheese in a mouse's hands can, items cannot.
+        bound: Time until the agent can act again after a hit, a stun or a trap.
+        clock: Time left in the status: until a mouse gets up, breaks free, or leaves with its rocket.
+        safe: Time for which the agent cannot be hurt; likewise `fast`.
+        cooldown: Time until the ability is ready; `weapons` for the cat's traps and gloves.
+        item: Index of the held item, -1 for none.
+        fuse: Time until a held bomb explodes, 0 where none burns.
+        hold: Cheese (of a scout: cake) that a mouse carries, or mouse (1 to 4) that the cat carries; -1 for none.
+        rocket: Rocket to which a mouse is tied, -1 for none.
+        rescue: Progress of the rescue of a tied mouse, 0 to 1.
+        level: Level of the agent, from 1.
+        last_action: Action of the last decision.
+        history: ``[B, 5, 41, 2]``: positions by tick modulo 41.
+        thing_x: Positions of things; likewise `thing_y`.
+        present: The thing is visible; carried cheese is, held items are not.
         amount: Hole: share of its cheese pushed. Rocket: share of the fuse left. Bomb: ticks left. Crack: share left.
-        cheese: FLOOR, HELD, IN_HOLE or PUSHED; `hole`: the cheese that is in a hole, -1 for none.
-        kinds: What the items are, a number of `ITEM_KINDS` plus 1.
-        laid: How many traps and gloves the cat has laid.
-        stage: PREPARATION, PUSHING or BREAKING; `left`: of its time; `played`: since the preparation.
-        going: The match is being played; `ticks`: since it began.
-        start_x: Where agents begin after the preparation; likewise `start_y`.
-        wrecks: Scouts that the cat destroyed.
-        lifted: ``[B, 5, 5]``: which agent has lifted which cheese before.
-        firsts: What the cat did for the first time: found a rocket, found a hole, hurt a mouse.
+        cheese: FLOOR, HELD, IN_HOLE or PUSHED.
+        hole: Cheese in a hole, -1 for none.
+        kinds: Kinds of items: index in `ITEM_KINDS` plus 1.
+        laid: Numbers of traps and gloves that the cat has placed.
+        stage: PREPARATION, PUSHING or BREAKING.
+        left: Time left in the stage.
+        played: Time since the preparation.
+        running: The match is running.
+        ticks: Time since the start.
+        start_x: Positions of agents after the preparation; likewise `start_y`.
+        wrecks: Number of scouts destroyed by the cat.
+        lifted: ``[B, 5, 5]``: the agent has lifted the cheese before.
+        firsts: The cat has found a rocket, found a hole, hurt a mouse.
         handicap: Parameters of the scenario, see `ludus_chase.scenario.PARAMETERS`.
-        known: ``[B, 2, THINGS]``: whether the cat, and the mice, have seen a thing.
-        seen_x: Where they saw it last; likewise `seen_y`, `seen_there`, `seen_amount`, `seen_state`.
-        met: What an agent's opponents know of it: whether they have seen it, and `met_x`, `met_y`, `met_health`,
-            `met_status`, `met_hold`, and `met_age`: how long ago.
+        known: ``[B, 2, THINGS]``: the cat, or some mouse, has seen the thing.
+        seen_x: Values at the last sighting; likewise `seen_y`, `seen_present`, `seen_amount`, `seen_state`.
+        spotted: An opponent has seen the agent.
+        spotted_x: Values at the last sighting; likewise `spotted_y`, `spotted_health`, `spotted_status`,
+            `spotted_holding`.
+        spotted_age: Time since the last sighting.
     """
 
     x: np.ndarray = field(metadata=_AGENT_FLOAT)
@@ -149,12 +157,12 @@ class World(Columns):
     rocket: np.ndarray = field(metadata=_AGENT_INT)
     rescue: np.ndarray = field(metadata=_AGENT_FLOAT)
     level: np.ndarray = field(metadata=_AGENT_FLOAT)
-    last: np.ndarray = field(metadata=_AGENT_INT)
+    last_action: np.ndarray = field(metadata=_AGENT_INT)
     history: np.ndarray = field(metadata=_HISTORY_FLOAT)
     weapons: np.ndarray = field(metadata=_WEAPON_TIME)
     thing_x: np.ndarray = field(metadata=_THING_FLOAT)
     thing_y: np.ndarray = field(metadata=_THING_FLOAT)
-    there: np.ndarray = field(metadata=_THING_FLAG)
+    present: np.ndarray = field(metadata=_THING_FLAG)
     amount: np.ndarray = field(metadata=_THING_FLOAT)
     cheese: np.ndarray = field(metadata=_CHEESE_INT)
     hole: np.ndarray = field(metadata=_CHEESE_INT)
@@ -163,7 +171,7 @@ class World(Columns):
     stage: np.ndarray = field(metadata=_MATCH_INT)
     left: np.ndarray = field(metadata=_MATCH_TIME)
     played: np.ndarray = field(metadata=_MATCH_TIME)
-    going: np.ndarray = field(metadata=_MATCH_FLAG)
+    running: np.ndarray = field(metadata=_MATCH_FLAG)
     ticks: np.ndarray = field(metadata=_MATCH_INT)
     start_x: np.ndarray = field(metadata=_AGENT_FLOAT)
     start_y: np.ndarray = field(metadata=_AGENT_FLOAT)
@@ -174,19 +182,19 @@ class World(Columns):
     known: np.ndarray = field(metadata=_MEMORY_FLAG)
     seen_x: np.ndarray = field(metadata=_MEMORY_FLOAT)
     seen_y: np.ndarray = field(metadata=_MEMORY_FLOAT)
-    seen_there: np.ndarray = field(metadata=_MEMORY_FLAG)
+    seen_present: np.ndarray = field(metadata=_MEMORY_FLAG)
     seen_amount: np.ndarray = field(metadata=_MEMORY_FLOAT)
     seen_state: np.ndarray = field(metadata=_MEMORY_INT)
-    met: np.ndarray = field(metadata=_AGENT_FLAG)
-    met_x: np.ndarray = field(metadata=_AGENT_FLOAT)
-    met_y: np.ndarray = field(metadata=_AGENT_FLOAT)
-    met_health: np.ndarray = field(metadata=_AGENT_FLOAT)
-    met_status: np.ndarray = field(metadata=_AGENT_INT)
-    met_hold: np.ndarray = field(metadata=_AGENT_FLAG)
-    met_age: np.ndarray = field(metadata=_AGENT_TIME)
+    spotted: np.ndarray = field(metadata=_AGENT_FLAG)
+    spotted_x: np.ndarray = field(metadata=_AGENT_FLOAT)
+    spotted_y: np.ndarray = field(metadata=_AGENT_FLOAT)
+    spotted_health: np.ndarray = field(metadata=_AGENT_FLOAT)
+    spotted_status: np.ndarray = field(metadata=_AGENT_INT)
+    spotted_holding: np.ndarray = field(metadata=_AGENT_FLAG)
+    spotted_age: np.ndarray = field(metadata=_AGENT_TIME)
 
     @classmethod
     def blank(cls, matches: int) -> World:
-        """Return a world of zeros."""
+        """Return a state of zeros."""
         made = {each.name: (each.metadata["shape"], each.metadata["dtype"]) for each in fields(cls)}
         return cls(**{name: np.zeros((matches, *shape), dtype) for name, (shape, dtype) in made.items()})

@@ -1,4 +1,4 @@
-"""What scripted agents of both roles share: skills, reading observations, choosing, and finding unused doors."""
+"""Parts of the scripted policies of both roles: skills, named observations, actions, and memory of doors."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from ludus_chase.actions import DIRECTION_X, DIRECTION_Y, MOVE_X, MOVE_Y
 from ludus_chase.house import HEIGHT, WIDTH
 from ludus_chase.layout import INDEX
 
-__all__ = ["SKILLS", "Choice", "Doors", "Group", "Sight", "Skill", "aim", "nearest"]
+__all__ = ["SKILLS", "Choice", "DoorMemory", "Entities", "Observations", "Skill", "nearest_direction", "nearest_entity"]
 
-_THROUGH = 1.5  # cells behind a door one walks to
+_THROUGH = 1.5  # cells: how far behind a door an agent walks
 _STEP_X, _STEP_Y = np.array([1, 0, -1, 0]), np.array([0, 1, 0, -1])
 
 
 @frozen(kw_only=True)
 class Skill:
-    """How well a bot plays.
+    """Strength of a bot.
 
     Args:
-        error: How often it does anything legal instead of what it means to.
-        caution: Mice flee from a cat that is nearer, in cells.
-        rescues: Mice free their mates; cats guard who is tied.
-        tools: It uses items, abilities, traps and gloves.
+        error: Probability of a random legal action.
+        caution: Distance to the cat in cells at which mice flee.
+        rescues: Mice free tied teammates; cats guard tied mice.
+        tools: Agents use items, abilities, traps and gloves.
     """
 
     error: float
@@ -40,12 +40,12 @@ SKILLS = {
 }
 
 
-class Group:
-    """One leaf of an observation by the names of its numbers; lengths in cells.
+class Entities:
+    """One leaf of an observation, indexed by the names of its numbers; lengths in cells.
 
     Args:
         leaf: ``[n, f]`` or ``[n, k, f] float32``.
-        index: Where each number is.
+        index: Position of each name.
         present: ``[n, k] bool``; None for vectors.
     """
 
@@ -54,11 +54,11 @@ class Group:
         self.present = np.ones(leaf.shape[:-1], bool) if present is None else present
 
     def __getitem__(self, name: str) -> np.ndarray:
-        """Return the numbers of that name, ``[n]`` or ``[n, k]``."""
+        """Return the values of a name, ``[n]`` or ``[n, k]``."""
         return self._leaf[..., self._index[name]]
 
     def flag(self, name: str) -> np.ndarray:
-        """Return whether it is more than ½."""
+        """Return whether the value of a name is over ½."""
         return self[name] > 0.5
 
     @property
@@ -68,22 +68,22 @@ class Group:
 
     @property
     def dx(self) -> np.ndarray:
-        """Return how far east it is in cells."""
+        """Return the offset to the east in cells."""
         return self["dx"] * WIDTH
 
     @property
     def dy(self) -> np.ndarray:
-        """Return how far south it is in cells."""
+        """Return the offset to the south in cells."""
         return self["dy"] * WIDTH
 
     @property
-    def here(self) -> np.ndarray:
-        """Return whether it is known and in the same room."""
-        here: np.ndarray = self.present & self.flag("same-room")
-        return here
+    def in_room(self) -> np.ndarray:
+        """Return whether the entity is known and in the same room."""
+        in_room: np.ndarray = self.present & self.flag("same-room")
+        return in_room
 
 
-class Sight:
+class Observations:
     """The observations of n seats of one role.
 
     Args:
@@ -94,43 +94,43 @@ class Sight:
     def __init__(self, observation: Leaves, role: str) -> None:
         self._leaves, self._index = observation, INDEX[role]
 
-    def __getattr__(self, name: str) -> Group:
+    def __getattr__(self, name: str) -> Entities:
         """Return the leaf of that name."""
         present = self._leaves.get(f"{name}_present")
-        return Group(self._leaves[name], self._index[name], None if present is None else present > 0.5)
+        return Entities(self._leaves[name], self._index[name], None if present is None else present > 0.5)
 
     @property
-    def own(self) -> Group:
+    def own(self) -> Entities:
         """Return the leaf ``self``."""
-        return Group(self._leaves["self"], self._index["self"], None)
+        return Entities(self._leaves["self"], self._index["self"], None)
 
     @property
-    def common(self) -> Group:
+    def common(self) -> Entities:
         """Return the leaf ``global``."""
-        return Group(self._leaves["global"], self._index["global"], None)
+        return Entities(self._leaves["global"], self._index["global"], None)
 
     @property
     def doors(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return which doors there are, ``[n, W] bool``, and dx and dy in cells."""
+        """Return which doors exist, ``[n, W] bool``, and their offsets in x and y in cells."""
         leaf = self._leaves["doors"] * WIDTH
         return self._leaves["doors_present"] > 0.5, leaf[..., 0], leaf[..., 1]
 
     @property
     def own_doors(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return the same of the four sides of the own room, ``[n, 4]`` each."""
+        """Return the same for the four sides of the agent's room, ``[n, 4]`` each."""
         first = self._index["self"]["door-east-open"]
         own = self._leaves["self"][:, first : first + 12].reshape(-1, 4, 3)
         return own[..., 0] > 0.5, own[..., 1] * WIDTH, own[..., 2] * WIDTH
 
 
 class Choice:
-    """What n seats will do; what is chosen later counts, unless it is illegal.
+    """Actions of n seats; a later legal choice replaces earlier ones.
 
     Args:
         mask: ``[n, 18] bool``.
 
     Attributes:
-        action: ``[n] int64``; likewise `direction`.
+        action: ``[n] int64``.
     """
 
     def __init__(self, mask: np.ndarray) -> None:
@@ -139,54 +139,54 @@ class Choice:
         self.direction = np.zeros(len(mask), np.int64)
 
     def legal(self, action: int) -> np.ndarray:
-        """Return ``[n] bool``."""
+        """Return whether an action is legal, ``[n] bool``."""
         return self._mask[:, action]
 
     def take(self, where: np.ndarray, action: int, *, direction: np.ndarray | None = None) -> None:
-        """Do an action where ``[n] bool`` and legal."""
+        """Choose an action where ``where [n] bool`` is True and the action is legal."""
         where = where & self._mask[:, action]
         self.action[where] = action
         if direction is not None:
             self.direction[where] = direction[where]
 
     def walk(self, where: np.ndarray, dx: np.ndarray, dy: np.ndarray) -> None:
-        """Walk in the direction ``[n]`` that is nearest to the one given, where ``[n] bool``."""
+        """Choose the move nearest to the direction ``(dx, dy) [n]`` where ``where [n] bool`` is True."""
         along = dx[:, None] * MOVE_X[1:9] + dy[:, None] * MOVE_Y[1:9]
         still = dx * dx + dy * dy < 0.01
         self.action = np.where(where, np.where(still, 0, 1 + along.argmax(axis=1)), self.action)
 
-    def walk_to(self, where: np.ndarray, group: Group, number: np.ndarray) -> None:
-        """Walk on the way to one of a group, ``number [n]``, where ``[n] bool``."""
-        rows = np.arange(len(number))
-        self.walk(where, group["step-x"][rows, number], group["step-y"][rows, number])
+    def walk_to(self, where: np.ndarray, group: Entities, number: np.ndarray) -> None:
+        """Choose the move towards the entities ``number [n]`` of a group where ``where [n] bool`` is True."""
+        indices = np.arange(len(number))
+        self.walk(where, group["step-x"][indices, number], group["step-y"][indices, number])
 
 
-def nearest(group: Group, among: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return where ``[n] bool`` there is one of a group ``among [n, k]``, the nearest one, and how far it is."""
+def nearest_entity(group: Entities, among: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return whether there is an entity in ``among [n, k] bool``, ``[n] bool``, the nearest one, and its distance."""
     far = np.where(among & group.present, group.far, np.inf)
     return np.isfinite(far.min(axis=1)), far.argmin(axis=1), far.min(axis=1)
 
 
-def aim(dx: np.ndarray, dy: np.ndarray) -> np.ndarray:
-    """Return the direction ``[n] int64`` of 16 that is nearest to the one given."""
+def nearest_direction(dx: np.ndarray, dy: np.ndarray) -> np.ndarray:
+    """Return which of the 16 directions is nearest to ``(dx, dy)``, ``[n] int64``."""
     chosen: np.ndarray = (dx[:, None] * DIRECTION_X + dy[:, None] * DIRECTION_Y).argmax(axis=1)
     return chosen
 
 
-class Doors:
-    """Remembers when doors were used, so that a house is searched through the doors that were not.
+class DoorMemory:
+    """Records when each seat used each door, for a search through the doors used longest ago.
 
     Args:
-        walls: How many doors a house may have.
+        walls: Number of inner walls of a house.
     """
 
     def __init__(self, walls: int) -> None:
         self._used = np.zeros((0, walls))
         self._now = np.zeros(0)
-        self._place = np.zeros((0, 2))  # within the room, as shares
+        self._place = np.zeros((0, 2))  # position within the room, as shares
 
-    def forget(self, seat_ids: np.ndarray) -> None:
-        """Begin anew in streams ``[n] int64``."""
+    def reset(self, seat_ids: np.ndarray) -> None:
+        """Clear the records of ``seat_ids [n] int64``."""
         self._grow(seat_ids)
         self._used[seat_ids] = 0.0
         self._now[seat_ids] = 0.0
@@ -199,27 +199,27 @@ class Doors:
             self._now = np.concatenate([self._now, np.zeros(missing)])
             self._place = np.concatenate([self._place, np.full((missing, 2), 0.5)])
 
-    def least_used(self, sight: Sight, seat_ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the way ``[n]`` in x and y to the door of the own room that has not been used for longest."""
+    def oldest_door_direction(self, observed: Observations, seat_ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the offsets ``[n]`` in x and y to the door of the room that was used longest ago."""
         self._grow(seat_ids)
-        self._note(sight, seat_ids)
-        present, dx, dy = sight.doors
+        self._record_passages(observed, seat_ids)
+        present, dx, dy = observed.doors
         used = self._used[seat_ids]
-        open_, own_x, own_y = sight.own_doors  # [n, 4]
+        open_, own_x, own_y = observed.own_doors  # [n, 4]
         apart = np.abs(dx[:, None] - own_x[..., None]) + np.abs(dy[:, None] - own_y[..., None])
         number = np.where(present[:, None], apart, np.inf).argmin(axis=2)
-        taste = (7 * seat_ids[:, None] + 3 * number) % 11 / 11  # among doors that are all unused, less than a tick
-        when = np.where(open_, np.take_along_axis(used, number, axis=1) + taste, np.inf)
-        side = when.argmin(axis=1)
-        rows = np.arange(len(side))
-        return own_x[rows, side] + _THROUGH * _STEP_X[side], own_y[rows, side] + _THROUGH * _STEP_Y[side]
+        tie_break = (7 * seat_ids[:, None] + 3 * number) % 11 / 11  # less than a tick
+        last_use = np.where(open_, np.take_along_axis(used, number, axis=1) + tie_break, np.inf)
+        side = last_use.argmin(axis=1)
+        indices = np.arange(len(side))
+        return own_x[indices, side] + _THROUGH * _STEP_X[side], own_y[indices, side] + _THROUGH * _STEP_Y[side]
 
-    def _note(self, sight: Sight, seat_ids: np.ndarray) -> None:
-        """Note which doors have just been used: the nearest ones of those whose place in the room has jumped."""
+    def _record_passages(self, observed: Observations, seat_ids: np.ndarray) -> None:
+        """Record the nearest door of each seat whose position within the room has jumped."""
         self._now[seat_ids] += 1
-        place = np.stack([sight.own["room-x"], sight.own["room-y"]], axis=1)
+        place = np.stack([observed.own["room-x"], observed.own["room-y"]], axis=1)
         passed = (np.abs(place - self._place[seat_ids]) > 0.5).any(axis=1)
         self._place[seat_ids] = place
-        present, dx, dy = sight.doors
+        present, dx, dy = observed.doors
         door = np.where(present, dx * dx + dy * dy, np.inf).argmin(axis=1)
         self._used[seat_ids[passed], door[passed]] = self._now[seat_ids[passed]]

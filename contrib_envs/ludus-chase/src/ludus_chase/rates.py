@@ -1,4 +1,4 @@
-"""The options in units of ticks and cells per tick."""
+"""Options converted to ticks and cells per tick."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from attrs import frozen
 
 from ludus_chase.config import ChaseConfig
 
-__all__ = ["Rates", "rates_of", "ticks_of"]
+__all__ = ["Rates", "make_rates", "ticks_of"]
 
 
 def ticks_of(seconds: float, config: ChaseConfig) -> int:
-    """Return a time in whole ticks, rounded up but for rounding errors."""
+    """Convert a time to whole ticks, rounded up except for rounding errors."""
     return math.ceil(seconds * 1000 / config.tick_ms - 1e-9)
 
 
 @frozen(kw_only=True)
 class Rates:
-    """Times in ticks, speeds in cells per tick, and shares per tick, of one who does it alone at level 1."""
+    """Times in ticks, speeds in cells per tick, and shares per tick of a single agent at level 1."""
 
     cat_speed: float
     mouse_speed: float
@@ -47,8 +47,8 @@ class Rates:
     escape: int
 
 
-def rates_of(config: ChaseConfig) -> Rates:
-    """Return the rates of an environment."""
+def make_rates(config: ChaseConfig) -> Rates:
+    """Convert the options of an environment."""
     second = config.tick_ms / 1000
 
     def ticks(seconds: float) -> int:
