@@ -23,14 +23,17 @@ class TargetNetwork:
     def __init__(self, online: nn.Module) -> None:
         self._online = online
         self.module = copy.deepcopy(online).requires_grad_(requires_grad=False)
+        # lists, because walking through the modules takes longer than the update
+        self._target_parameters: list[Tensor] = list(self.module.parameters())
+        self._online_parameters: list[Tensor] = list(online.parameters())
+        self._buffers = list(zip(self.module.buffers(), online.buffers(), strict=True))
 
     @torch.no_grad()
     def update(self, tau: float) -> None:
         """Move the parameters by the share `tau` towards those of the online module, and copy its buffers."""
-        for target, online in zip(self.module.parameters(), self._online.parameters(), strict=True):
-            target.lerp_(online, tau)
-        for target_buffer, online_buffer in zip(self.module.buffers(), self._online.buffers(), strict=True):
-            target_buffer.copy_(online_buffer)
+        torch._foreach_lerp_(self._target_parameters, self._online_parameters, tau)
+        for target, online in self._buffers:
+            target.copy_(online)
 
     def reset(self) -> None:
         """Copy the online module."""

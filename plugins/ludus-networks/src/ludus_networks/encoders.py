@@ -76,11 +76,14 @@ class VectorEncoder(nn.Module):
         boxes = [(isinstance(space, spaces.Box), flat_width(space)) for space in chosen.values()]
         self.norm = settings.make_norm([is_box for is_box, width in boxes for _ in range(width)])
         self.layers = hidden_layers(self._input.size, config.hidden, settings.activation)
+        self._has_layers = bool(config.hidden)
 
     def forward(self, leaves: Mapping[str, Tensor]) -> tuple[Tensor, None]:
         """Return features ``[n, width]`` and None, as there are no entities."""
-        joined = self._input(leaves)
-        return self.layers(joined if self.norm is None else self.norm(joined)), None
+        features = self._input(leaves)
+        if self.norm is not None:
+            features = self.norm(features)
+        return self.layers(features) if self._has_layers else features, None
 
     def update_statistics(self, leaves: Mapping[str, Tensor]) -> None:
         """Add rows to the statistics of the normalization."""

@@ -40,6 +40,9 @@ class Head(nn.Module):
         labels: Sizes of the action labels, side by side; one entry for a head without labels.
         gain: Gain of the orthogonal weights of the last layers.
         attention: Labels that choose entities, by position.
+
+    Attributes:
+        is_linear: Whether the head is the single layer `out`.
     """
 
     def __init__(
@@ -54,6 +57,7 @@ class Head(nn.Module):
     ) -> None:
         super().__init__()
         self._attention = dict(attention or {})
+        self.is_linear = not hidden and not self._attention
         self._sizes = [self._attention[i].plain if i in self._attention else size for i, size in enumerate(labels)]
         self.layers = hidden_layers(width, hidden, activation)
         width = hidden[-1] if hidden else width
@@ -61,11 +65,6 @@ class Head(nn.Module):
         self.queries = nn.ModuleDict(
             {str(i): init_orthogonal(nn.Linear(width, label.key), gain) for i, label in self._attention.items()}
         )
-
-    @property
-    def is_linear(self) -> bool:
-        """Return whether the head is the single layer `out`."""
-        return not self._attention and not len(self.layers)
 
     def forward(self, features: Tensor, keys: Mapping[str, EntityKeys]) -> Tensor:
         """Return ``[n, size]`` from ``features [n, width]`` and the keys of entities by encoder."""

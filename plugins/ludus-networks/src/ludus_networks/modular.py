@@ -36,7 +36,7 @@ class _Encoders(nn.ModuleDict):
         super().__init__(encoders)
         self.width = sum(encoder.width for encoder in encoders.values())
 
-    def forward(self, leaves: Group) -> tuple[Tensor, dict[str, EntityKeys]]:
+    def encode(self, leaves: Group) -> tuple[Tensor, dict[str, EntityKeys]]:
         """Return the joined features ``[n, width]``, and the keys of entities by encoder."""
         features: list[Tensor] = []
         keys: dict[str, EntityKeys] = {}
@@ -60,14 +60,15 @@ class _Trunk(nn.Module):
         self.encoders = _Encoders(plan.observation, request.observation, settings)
         width = self.encoders.width
         self.layers = hidden_layers(width, config.torso, config.activation)
+        self._has_layers = bool(config.torso)
         width = config.torso[-1] if config.torso else width
         self.core = None if config.core == "none" else RecurrentCore(config.core, width, config.core_size)
         self.width = self.core.size if self.core else width
 
-    def forward(self, leaves: Group) -> tuple[Tensor, dict[str, EntityKeys]]:
+    def encode(self, leaves: Group) -> tuple[Tensor, dict[str, EntityKeys]]:
         """Return the input of the core ``[n, …]``, and the keys of entities by encoder."""
-        features, keys = self.encoders(leaves)
-        return self.layers(features), keys
+        features, keys = self.encoders.encode(leaves)
+        return self.layers(features) if self._has_layers else features, keys
 
 
 class ModularNetwork(nn.Module):
@@ -132,7 +133,7 @@ class ModularNetwork(nn.Module):
         """Return the outputs of the heads; without those of the critic if privileged leaves are missing."""
         heads: dict[str, Any] = dict(self.heads.items())
         critic_heads: dict[str, Any] = dict(self.critic_heads.items())
-        features, keys = self.trunk(observation)
+        features, keys = self.trunk.encode(observation)
         features = run_core(features, "")
         if self.critic_trunk is None and self.privileged is None:
             return evaluate_heads(heads | critic_heads, features, keys)
@@ -140,10 +141,10 @@ class ModularNetwork(nn.Module):
         if self.privileged is not None and not privileged:
             return outputs
         if self.critic_trunk is not None:
-            features, keys = self.critic_trunk(observation)
+            features, keys = self.critic_trunk.encode(observation)
             features = run_core(features, _CRITIC)
         if self.privileged is not None:
-            features = torch.cat([features, self.privileged(privileged)[0]], dim=1)
+            features = torch.cat([features, self.privileged.encode(privileged)[0]], dim=1)
         return outputs | evaluate_heads(critic_heads, features, keys)
 
 
