@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 from hypothesis.extra.numpy import arrays
-from ludus_ratings import ELO_POINTS, bradley_terry, expected_score, points_of
+from ludus_ratings import ELO_POINTS, bradley_terry, expected_score, points_from_matches
 
 VAGUE = 1e6  # a prior that does not show
 
@@ -17,7 +17,7 @@ def play(rng, strengths, matches):
     a = rng.integers(0, n, matches)
     b = (a + rng.integers(1, n, matches)) % n
     won = rng.random(matches) < expected_score(np.take(strengths, a), np.take(strengths, b))
-    return points_of(a, b, won, num=n)
+    return points_from_matches(a, b, won, num=n)
 
 
 def test_two_participants_by_hand():
@@ -39,8 +39,8 @@ def test_a_prior_by_hand():
 
 def test_draws_are_half_wins():
     """Two draws are a win and a loss."""
-    drawn = bradley_terry(points_of([0, 0], [1, 1], [0.5, 0.5], num=2))
-    split = bradley_terry(points_of([0, 0], [1, 1], [1, 0], num=2))
+    drawn = bradley_terry(points_from_matches([0, 0], [1, 1], [0.5, 0.5], num=2))
+    split = bradley_terry(points_from_matches([0, 0], [1, 1], [1, 0], num=2))
     assert drawn.mean.tolist() == split.mean.tolist() == [0, 0]
 
 
@@ -88,7 +88,7 @@ def test_intervals_with_draws_hold_the_truth():
     rng, held, free = np.random.default_rng(3), 0, 0
     for _ in range(400):
         outcome = rng.choice([1, 0.5, 0], 120, p=[0.15, 0.8, 0.05])
-        points = points_of(np.zeros(120, int), np.ones(120, int), outcome, num=2)
+        points = points_from_matches(np.zeros(120, int), np.ones(120, int), outcome, num=2)
         drawn = np.count_nonzero(outcome == 0.5) * (1 - np.eye(2))
         mean, deviation = bradley_terry(points, draws=drawn, prior_deviation=VAGUE).difference(0, 1)
         truth = ELO_POINTS * np.log(0.55 / 0.45)
@@ -100,7 +100,7 @@ def test_intervals_with_draws_hold_the_truth():
 
 def test_nothing_but_draws_leaves_room():
     """Three draws do not prove that two are equal."""
-    points = points_of([0] * 3, [1] * 3, [0.5] * 3, num=2)
+    points = points_from_matches([0] * 3, [1] * 3, [0.5] * 3, num=2)
     assert bradley_terry(points, draws=3 * (1 - np.eye(2))).difference(0, 1)[1] > 100
 
 

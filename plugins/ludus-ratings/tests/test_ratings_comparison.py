@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 from ludus_ratings import (
     ELO_POINTS,
-    Meetings,
+    PairResults,
     bradley_terry,
     compare,
-    compare_meetings,
+    compare_pair_results,
     direct_evidence,
     expected_score,
-    points_of,
+    points_from_matches,
 )
 
 
@@ -163,11 +163,11 @@ def test_participants_may_be_counted_from_the_end():
 def test_a_league_of_many_needs_memory_for_pairs_that_met():
     """A table of all 1,500 x 1,500 pairs would take 18 MB."""
     later = np.arange(5, 1500)
-    ends = np.concatenate([np.stack([later - back, later], axis=1) for back in range(1, 6)])
-    points = np.random.default_rng(5).integers(1, 20, ends.shape).astype(np.float64)
-    league = Meetings(num=1500, ends=ends, points=points, draws=np.zeros(len(ends)))
+    pairs = np.concatenate([np.stack([later - back, later], axis=1) for back in range(1, 6)])
+    points = np.random.default_rng(5).integers(1, 20, pairs.shape).astype(np.float64)
+    league = PairResults(num=1500, pairs=pairs, points=points, draws=np.zeros(len(pairs)))
     tracemalloc.start()
-    answer = compare_meetings(league, 100, 1400)
+    answer = compare_pair_results(league, 100, 1400)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert answer.indirect.deviation > 0
@@ -239,7 +239,7 @@ def test_those_who_look_equal_need_no_number():
 
 def test_indirect_evidence_alone_has_a_number_of_matches():
     """As the model says for matches without draws."""
-    points = points_of([0, 0, 1, 1], [2, 2, 2, 2], [1, 0, 1, 1], num=3)
+    points = points_from_matches([0, 0, 1, 1], [2, 2, 2, 2], [1, 0, 1, 1], num=3)
     answer = compare(points, 0, 1)
     assert answer.verdict == "undecided"
     assert answer.more_matches > 2

@@ -263,8 +263,8 @@ def test_many_deviations_need_less_than_an_inverse_of_all(monkeypatch):
 def test_a_long_history_takes_few_steps(monkeypatch):
     """A chain of 1,500 models is solved in far fewer steps than it is long, and one result more in few of those."""
     steps = []
-    times = Hessian._times
-    monkeypatch.setattr(Hessian, "_times", lambda self, x: steps.append(1) or times(self, x))
+    precondition = Hessian._precondition  # called once per step
+    monkeypatch.setattr(Hessian, "_precondition", lambda self, x: steps.append(1) or precondition(self, x))
     table = table_of(history(1500), ["random"])
     table.rating("m@1500")
     assert len(steps) < 300

@@ -6,27 +6,27 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 from hypothesis.extra.numpy import arrays
-from ludus_ratings import components, log_odds, points_of, win_rates
-from ludus_ratings.payoff import connected
+from ludus_ratings import components, log_odds, points_from_matches, win_rates
+from ludus_ratings.payoff import component_labels
 
 TABLES = arrays(np.float64, (4, 4), elements=st.integers(0, 50).map(float)).map(lambda t: t * (1 - np.eye(4)))
 
 
 def test_matches_add_up():
     """A win is a point, a draw half a point for both."""
-    points = points_of([0, 0, 1, 2], [1, 1, 0, 0], [1, 0.5, 0, 0.25], num=3)
+    points = points_from_matches([0, 0, 1, 2], [1, 1, 0, 0], [1, 0.5, 0, 0.25], num=3)
     assert points.tolist() == [[0, 2.5, 0.75], [0.5, 0, 0], [0.25, 0, 0]]
 
 
 def test_no_matches_are_zeros():
     """Also for nobody at all."""
-    assert points_of([], [], [], num=2).tolist() == [[0, 0], [0, 0]]
-    assert points_of([], [], [], num=0).shape == (0, 0)
+    assert points_from_matches([], [], [], num=2).tolist() == [[0, 0], [0, 0]]
+    assert points_from_matches([], [], [], num=0).shape == (0, 0)
 
 
 def test_matches_against_oneself_are_left_out():
     """They tell nothing."""
-    assert points_of([0, 0], [0, 1], [1, 1], num=2).tolist() == [[0, 1], [0, 0]]
+    assert points_from_matches([0, 0], [0, 1], [1, 1], num=2).tolist() == [[0, 1], [0, 0]]
 
 
 def test_components_are_who_is_connected():
@@ -41,11 +41,11 @@ def test_who_is_connected_is_whoever_can_be_reached(seed):
     """Found here by walking; everybody is called by the first of those connected."""
     rng = np.random.default_rng(seed)
     num = int(rng.integers(1, 40))
-    ends = rng.integers(0, num, (int(rng.integers(0, num)), 2))
-    label = connected(ends, num)
+    pairs = rng.integers(0, num, (int(rng.integers(0, num)), 2))
+    label = component_labels(pairs, num)
     for first in range(num):
         reached = {first}
-        while more := {int(b) for a, b in [*ends, *ends[:, ::-1]] if a in reached} - reached:
+        while more := {int(b) for a, b in [*pairs, *pairs[:, ::-1]] if a in reached} - reached:
             reached |= more
         assert set(np.flatnonzero(label == label[first])) == reached
         assert label[first] == min(reached)

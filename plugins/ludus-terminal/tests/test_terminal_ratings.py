@@ -163,7 +163,7 @@ def test_evaluations_can_be_cut_and_widened(made):
     cut = table.only(["random", "idle", "main@1"])
     assert cut.points().tolist() == [[0, 0, 1.5], [0, 0, 0], [2.5, 0, 0]]
     met = cut.meetings()
-    assert (met.num, met.ends.tolist(), met.points.tolist(), met.draws.tolist()) == (3, [[0, 2]], [[1.5, 2.5]], [1])
+    assert (met.num, met.pairs.tolist(), met.points.tolist(), met.draws.tolist()) == (3, [[0, 2]], [[1.5, 2.5]], [1])
 
 
 # --- comparison ---------------------------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
-"""Ratings of participants from their matches: for leagues while they run, and as pure functions of numpy arrays.
+"""Ratings of participants from their matches: rating tables for leagues, and pure functions of NumPy arrays.
 
-For the functions participants are numbers 0 … n - 1. Results are either a list of matches, or a table ``points [n, n]``
-of what i got against j (a win 1, a draw ½), see `points_of`.
+The functions number participants 0 to n - 1. They take a list of matches, or a table ``points [n, n]`` of the points of
+i against j (1 for a win, ½ for a draw), see `points_from_matches`.
 """
 
 from __future__ import annotations
@@ -14,5 +14,5 @@ if TYPE_CHECKING:
 else:
 
     def __getattr__(name: str) -> object:
-        """Import the functions when the first one is asked for: every process of ludus imports this package."""
+        """Import the functions at the first access: every process of ludus imports this package."""
         return getattr(import_module("ludus_ratings.functions"), name)

@@ -1,8 +1,8 @@
-"""Alpha-rank: who survives when populations of participants are invaded by better ones (Omidshafiei et al. 2019).
+"""Alpha-rank (Omidshafiei et al. 2019): ranks from the stationary distribution of an evolutionary process.
 
-A population plays one participant; now and then a mutant plays another one and either takes over or dies out. The rank
-of a participant is the share of time that the population spends with it. Where the results form cycles nobody has to be
-the best.
+All individuals of a population play one participant. At times a mutant plays another participant, and either takes over
+the population or dies out. The rank of a participant is the share of time that the population plays it. Results that
+form cycles need no best participant.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 __all__ = ["alpha_rank", "alpha_rank_roles", "alpha_sweep"]
 
-_LEAST = 1e-250  # a transition less likely than that counts as that likely, so that there is always one answer
+_MIN_PROBABILITY = 1e-250  # lower bound of transition probabilities, so that the stationary distribution is unique
 _EQUAL = 1e-12  # win rates that differ by less are equal
 
 
@@ -24,18 +24,17 @@ def alpha_rank(
     """Return the alpha-rank of participants of one role.
 
     Args:
-        win_rates: ``[n, n]``: the share of points of i against j, ½ on the diagonal; with its transpose it adds up
-            to 1. `ludus_ratings.win_rates` gives one without gaps.
-        alpha: How much better mutants are preferred, > 0; infinite: the better one takes over, and equals do in half
-            of the cases.
-        population: Of how many individuals a population consists, where `alpha` is finite.
-        noise: How likely the worse one takes over where `alpha` is infinite: small, so that the answer is unique.
+        win_rates: ``[n, n]``: share of points of i against j, ½ on the diagonal; the sum with its transpose is 1.
+            `ludus_ratings.win_rates` returns such a table.
+        alpha: Selection intensity, > 0; infinite: a better mutant always takes over, an equal one in half of the cases.
+        population: Number of individuals of a population; used where `alpha` is finite.
+        noise: Probability that a worse mutant takes over where `alpha` is infinite; it makes the result unique.
 
     Returns:
         ``[n] float64``: probabilities; empty for n = 0.
 
     Raises:
-        ValueError: `win_rates` is no such table.
+        ValueError: `win_rates` is not a valid table.
     """
     rates = np.asarray(win_rates, np.float64)
     if rates.ndim != 2 or not np.allclose(rates + rates.T, 1.0):
@@ -47,9 +46,9 @@ def alpha_rank(
 def alpha_rank_roles(
     win_rates: ArrayLike, *, alpha: float = math.inf, population: int = 50, noise: float = 1e-10
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the alpha-rank of participants of a game of two roles; each role is a population of its own.
+    """Return the alpha-rank of participants of a game with two roles; each role has its own population.
 
-    The cost grows with the cube of n · m: some seconds for 50 against 50.
+    The cost grows with the cube of n · m: a few seconds for 50 against 50.
 
     Args:
         win_rates: ``[n, m]``: the share of points of participant i of the first role against j of the second.
@@ -77,33 +76,33 @@ def alpha_rank_roles(
 def alpha_sweep(
     win_rates: ArrayLike, *, population: int = 50, tolerance: float = 1e-6
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the alpha-rank for alpha = 1e-4, 2e-4, 4e-4, … until it changes no more (40 times at most).
+    """Return the alpha-rank for alpha = 1e-4, 2e-4, 4e-4, … until it converges (at most 40 values).
 
     Args:
         win_rates: As for `alpha_rank`.
         population: As for `alpha_rank`.
-        tolerance: The largest change that counts as none. Nothing changes at first either, so it counts only once
-            the largest difference of win rates is felt (alpha · difference > 1).
+        tolerance: Largest change between two values of alpha that counts as convergence. It is tested only once alpha
+            times the largest difference of win rates is above 1, because small values of alpha change nothing.
 
     Returns:
         The values of alpha, ``[k]``, and the probabilities for each, ``[k, n]``.
     """
     rates = np.asarray(win_rates, np.float64)
-    felt = 1.0 / max(float(np.max(np.abs(rates - 0.5), initial=0.0)), _EQUAL)
+    min_alpha = 1.0 / max(float(np.max(np.abs(rates - 0.5), initial=0.0)), _EQUAL)
     alphas: list[float] = []
     masses: list[NDArray[np.float64]] = []
     alpha = 1e-4
     while len(alphas) < 40:
         alphas.append(alpha)
         masses.append(alpha_rank(rates, alpha=alpha, population=population))
-        if alpha > felt and len(masses) > 1 and np.max(np.abs(masses[-1] - masses[-2]), initial=0.0) < tolerance:
+        if alpha > min_alpha and len(masses) > 1 and np.max(np.abs(masses[-1] - masses[-2]), initial=0.0) < tolerance:
             break
         alpha *= 2.0
     return np.array(alphas), np.stack(masses)
 
 
 def _takeover(gain: NDArray[np.float64], *, alpha: float, population: int, noise: float) -> NDArray[np.float64]:
-    """Return how likely a mutant takes over, for every advantage that it has over the population."""
+    """Return the probability that a mutant takes over, for every advantage over the population."""
     if not (alpha > 0 and population > 1 and 0 < noise < 0.5):
         raise ValueError(f"expected alpha > 0, population > 1, noise in (0, ½), got {alpha}, {population}, {noise}")
     if math.isinf(alpha):
@@ -111,16 +110,16 @@ def _takeover(gain: NDArray[np.float64], *, alpha: float, population: int, noise
     u = np.abs(alpha * gain)
     with np.errstate(under="ignore", invalid="ignore"):
         better = np.where(u < _EQUAL, 1.0 / population, np.expm1(-u) / np.expm1(-population * u))
-        # (1 - e^u) / (1 - e^(m u)), without numbers that grow
+        # (1 - e^u) / (1 - e^(m u)) in a form that does not overflow
         chance = np.where(gain < 0, better * np.exp(-(population - 1) * u), better)
-    return np.maximum(chance, _LEAST)
+    return np.maximum(chance, _MIN_PROBABILITY)
 
 
 def _stationary(rates: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return ``[n]``: the stationary distribution of a Markov chain with these transition rates ``[n, n]``.
 
-    Grassmann, Taksar and Heyman's elimination: it never subtracts, so that also rates of very different size give
-    every probability to full relative accuracy. Rates need not add up to 1; the diagonal is of no account.
+    Uses the elimination of Grassmann, Taksar and Heyman. It never subtracts, so every probability has full relative
+    accuracy, also for rates of very different size. Rates need not sum to 1; the diagonal is ignored.
     """
     r = rates.astype(np.float64, copy=True)
     np.fill_diagonal(r, 0.0)
@@ -131,6 +130,6 @@ def _stationary(rates: NDArray[np.float64]) -> NDArray[np.float64]:
     mass = np.ones(n)
     for i in range(1, n):
         mass[i] = mass[:i] @ r[:i, i]
-        if mass[i] > 1e100:  # relative sizes are all that counts
+        if mass[i] > 1e100:  # only ratios matter; this avoids overflow
             mass[: i + 1] /= mass[i]
     return mass / mass.sum() if n else mass

@@ -1,13 +1,13 @@
-"""Is B better than A? Evidence of their own matches and of others', put together.
+"""Comparison of two participants A and B by direct and indirect evidence.
 
-* **Direct**: B's score against A. Matches played twice on the same seed, with exchanged seats, are one observation:
-  what luck and seats give to one side they take from it in the other match, so the interval is narrower.
-* **Indirect**: the difference of Bradley-Terry ratings fitted to all matches but their own.
+* **Direct**: B's score against A. Two matches on the same seed with exchanged seats are one observation: luck and seats
+  cancel out, so the interval is narrower.
+* **Indirect**: the difference of Bradley-Terry ratings fitted to all other matches.
 
-Both are brought to the Elo scale and weighted by their certainty. Where they contradict each other (outside of their
-common 95 % interval) results are not transitive, and only the direct evidence counts. The answer is given where the
-95 % interval leaves out 0. It holds for one look at the data: whoever looks after every match, and stops at the first
-answer, errs more often than in 1 of 20 cases.
+Both are converted to the Elo scale and weighted by their inverse variance. If they contradict each other (their
+difference is outside its 95 % interval), results are not transitive, and only the direct evidence counts. The verdict
+is decided if the 95 % interval excludes 0. This holds for a single test: testing after every match, and stopping at the
+first decided verdict, errs in more than 5 % of cases.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from attrs import frozen
 from numpy.typing import ArrayLike
 
 from ludus_ratings.elo import ELO_POINTS
-from ludus_ratings.payoff import Meetings, connected
+from ludus_ratings.payoff import PairResults, component_labels
 from ludus_ratings.strengths import Z95, rating_difference
 
-__all__ = ["Comparison", "Difference", "DirectEvidence", "compare", "compare_meetings", "direct_evidence"]
+__all__ = ["Comparison", "Difference", "DirectEvidence", "compare", "compare_pair_results", "direct_evidence"]
 
 _Z80 = 0.8416212335729143  # the standard normal quantile of 80 %
-_PSEUDO = 2.0  # wins and losses each that are believed beforehand; z² / 2, as Agresti and Coull have it
+_PSEUDO = 2.0  # wins and losses that are added, each: z² / 2 (Agresti and Coull)
 
 
 @frozen
@@ -52,11 +52,11 @@ class DirectEvidence:
     """Matches of B against A.
 
     Attributes:
-        matches: How many matches.
-        seeds: On how many different seeds; half as many where all have been played with exchanged seats.
+        matches: Number of matches.
+        seeds: Number of different seeds; half of the matches if all were played with exchanged seats.
         score: B's share of the points; NaN without matches.
-        low: Lower end of its 95 % interval.
-        high: Upper end of it.
+        low: Lower end of the 95 % interval of the score.
+        high: Upper end of that interval.
         difference: The same on the Elo scale; None without matches.
     """
 
@@ -70,17 +70,16 @@ class DirectEvidence:
 
 @frozen(kw_only=True)
 class Comparison:
-    """The answer.
+    """Result of a comparison of B with A.
 
     Attributes:
-        verdict: What B is: ``"better"``, ``"worse"``, or ``"undecided"``.
-        direct: Their own matches.
-        indirect: By Bradley-Terry through others; None where no chain of others connects them.
-        combined: Both together; None without any evidence.
+        verdict: ``"better"`` or ``"worse"`` if B is, or ``"undecided"``.
+        direct: Evidence of the matches between A and B.
+        indirect: Evidence of all other matches; None if no chain of matches connects A and B.
+        combined: Both combined; None without evidence.
         contradiction: Whether direct and indirect evidence contradict each other; then `combined` is the direct one.
-        more_matches: About how many more matches between them would decide it, in four of five cases, if the
-            difference is as large as it looks now; 0 where it is decided, None where they look equal or nothing is
-            known.
+        more_matches: Estimated number of further matches between A and B that decide with a probability of 80 %, if the
+            difference is the present estimate; 0 if decided, None if the estimate is 0 or there is no evidence.
     """
 
     verdict: Literal["better", "worse", "undecided"]
@@ -92,10 +91,10 @@ class Comparison:
 
 
 def direct_evidence(scores: ArrayLike, *, seeds: ArrayLike | None = None) -> DirectEvidence:
-    """Weigh matches of B against A.
+    """Return the score of B against A with its interval.
 
-    The interval is normal around a share to which two wins and two losses are added, so that a few equal results do
-    not look certain (Agresti and Coull 1998); matches on one seed are one observation that counts as often as they are.
+    The interval is the normal one around the share with two wins and two losses added, so that a few equal results do
+    not seem certain (Agresti and Coull 1998). Matches on one seed are one observation, weighted by their number.
 
     Args:
         scores: ``[m] float64``: B's points in [0, 1].
@@ -132,26 +131,26 @@ def compare(
     seeds: ArrayLike | None = None,
     draws: ArrayLike | None = None,
 ) -> Comparison:
-    """Say whether participant b is better than a.
+    """Return whether participant b is better than a.
 
     Args:
-        points: ``[n, n]``: wins + ½ draws of i against j, as for `bradley_terry`; what it says of a against b is of no
-            account, `scores` say that.
+        points: ``[n, n]``: wins + ½ draws of i against j, as for `bradley_terry`. Its entries of a against b are
+            ignored in favour of `scores`.
         a: Index of A.
         b: Index of B ≠ A.
         scores: ``[m]``: B's points against A, as for `direct_evidence`.
-        seeds: ``[m]``: on which seeds, as for `direct_evidence`.
-        draws: ``[n, n]``: how many of the matches were drawn, as for `bradley_terry`.
+        seeds: ``[m]``: seeds of these matches, as for `direct_evidence`.
+        draws: ``[n, n]``: numbers of drawn matches, as for `bradley_terry`.
     """
-    return compare_meetings(Meetings.of(points, draws), a, b, scores=scores, seeds=seeds)
+    return compare_pair_results(PairResults.from_points(points, draws), a, b, scores=scores, seeds=seeds)
 
 
-def compare_meetings(
-    meetings: Meetings, a: int, b: int, *, scores: ArrayLike = (), seeds: ArrayLike | None = None
+def compare_pair_results(
+    results: PairResults, a: int, b: int, *, scores: ArrayLike = (), seeds: ArrayLike | None = None
 ) -> Comparison:
-    """Do what `compare` does in a league of many: time and memory grow with the number of pairs that have met."""
+    """Return what `compare` returns; time and memory grow with the number of pairs that have met."""
     direct = direct_evidence(scores, seeds=seeds)
-    indirect = _indirect(meetings, a, b)
+    indirect = _indirect(results, a, b)
     contradiction = False
     combined = direct.difference or indirect
     if direct.difference is not None and indirect is not None:
@@ -171,20 +170,20 @@ def compare_meetings(
     )
 
 
-def _indirect(meetings: Meetings, a: int, b: int) -> Difference | None:
-    a, b = a % meetings.num, b % meetings.num
-    others = ~np.isin(meetings.ends, (a, b)).all(axis=1)
-    label = connected(meetings.ends[others], meetings.num)
+def _indirect(results: PairResults, a: int, b: int) -> Difference | None:
+    a, b = a % results.num, b % results.num
+    others = ~np.isin(results.pairs, (a, b)).all(axis=1)
+    label = component_labels(results.pairs[others], results.num)
     member = label == label[a]
     if not member[b]:
         return None
-    told = others & member[meetings.ends[:, 0]]  # nobody else can tell anything
+    relevant = others & member[results.pairs[:, 0]]  # the other components hold no evidence
     place = np.cumsum(member) - 1
-    inside = Meetings(
+    inside = PairResults(
         num=int(member.sum()),
-        ends=place[meetings.ends[told]],
-        points=meetings.points[told],
-        draws=meetings.draws[told],
+        pairs=place[results.pairs[relevant]],
+        points=results.points[relevant],
+        draws=results.draws[relevant],
     )
     return Difference(*rating_difference(inside, int(place[b]), int(place[a])))
 
@@ -196,13 +195,13 @@ def _weighted(first: Difference, second: Difference) -> Difference:
 
 
 def _more_matches(combined: Difference | None, direct: DirectEvidence) -> int | None:
-    """Return how many more matches make the interval so narrow that it leaves out 0 in four of five cases."""
+    """Return the number of further matches after which the interval excludes 0 with a probability of 80 %."""
     if combined is None or abs(combined.mean) < 1e-9:
         return None
     if direct.difference is not None and direct.matches >= 20:
-        informed = direct.difference.deviation**-2.0 / (direct.matches + 2 * _PSEUDO)
-    else:  # as Bradley and Terry's model says for matches without draws
+        per_match = direct.difference.deviation**-2.0 / (direct.matches + 2 * _PSEUDO)
+    else:  # the Bradley-Terry model without draws
         share = 0.5 * (1.0 + math.tanh(0.5 * combined.mean / ELO_POINTS))
-        informed = share * (1.0 - share) / ELO_POINTS**2
+        per_match = share * (1.0 - share) / ELO_POINTS**2
     missing = ((Z95 + _Z80) / combined.mean) ** 2 - combined.deviation**-2.0
-    return max(2, 2 * math.ceil(float(missing / informed) / 2))
+    return max(2, 2 * math.ceil(float(missing / per_match) / 2))

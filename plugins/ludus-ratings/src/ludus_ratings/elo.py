@@ -23,18 +23,18 @@ def expected_score(rating: ArrayLike, opponent: ArrayLike) -> Any:
 def sequential_elo(
     a: ArrayLike, b: ArrayLike, score: ArrayLike, *, num: int, k: float = 16.0, start: float = 0.0
 ) -> NDArray[np.float64]:
-    """Rate match by match: each moves both ratings by k times what surprised.
+    """Return classical Elo ratings: each match changes both ratings by k times (score - expected score).
 
-    The order of the matches matters, and late matches count more than early ones; there is no measure of certainty.
-    The sum of all ratings stays what it was at the start, so ratings of different components have nothing in common.
+    The order of the matches matters, late matches count more than early ones, and there is no standard error. The sum
+    of all ratings is constant, so ratings of different components cannot be compared.
 
     Args:
-        a: ``[m] int``: the participant of every match who is listed first.
-        b: ``[m] int``: the other one; a match against oneself changes nothing.
-        score: ``[m] float``: what a got of the 1 point.
-        num: n, how many participants there are.
-        k: How far one match can move a rating, in points.
-        start: The rating of somebody without matches.
+        a: ``[m] int``: first participant of every match.
+        b: ``[m] int``: second participant; a match of a participant against itself changes nothing.
+        score: ``[m] float``: points of the first participant, in [0, 1].
+        num: Number n of participants.
+        k: Largest change by one match, in Elo points.
+        start: Rating of a participant without matches.
 
     Returns:
         ``[n] float64`` in Elo points.

@@ -1,6 +1,6 @@
-"""The Bradley-Terry fit, as a sum over pairs that have met.
+"""The Bradley-Terry fit.
 
-Leagues grow to thousands of participants of which each has met a few, so no fit makes a matrix of all pairs.
+In a league of thousands each participant has met a few others, so the fit uses sparse matrices.
 """
 
 from __future__ import annotations
@@ -18,78 +18,70 @@ __all__ = ["GROUPS", "Hessian", "fit_bradley_terry"]
 Floats: TypeAlias = NDArray[np.float64]
 Indices: TypeAlias = NDArray[np.int64]
 
-#: Of participants, whose common moves are solved for directly; the cost of that is the cube of it.
+#: Number of groups of participants in the preconditioner; its cost grows with the cube.
 GROUPS = 128
 
-_TOLERANCE = 1e-9  # log-odds; so tight that a warm start ends where a cold one does
-_WHOLE = 6000  # participants whose whole matrix is inverted where the deviations of many are read
+_TOLERANCE = 1e-9  # log-odds; so tight that a fit ends at the same strengths wherever it starts
+_VARIANCE_TOLERANCE = 1e-10  # of the residual
+_MAX_DENSE = 6000  # participants up to which the dense matrix is inverted where many deviations are read
 
 
 class Hessian:
-    """The second derivatives of the loss: a diagonal, less the weights of pairs. The fixed participant is left out.
+    """The second derivatives of the loss: a sparse symmetric matrix, in which the fixed participant is decoupled.
 
-    Equations with it are solved by conjugate gradients. What takes those many steps is that whole groups move together
-    (a chain of models that each have met only the few before them); so every step also solves directly for one common
-    move of each group.
+    Equations are solved by conjugate gradients. They converge slowly where whole groups of participants move together,
+    as in a chain of models of which each has met only its neighbours. The preconditioner therefore combines the
+    diagonal with an exact solution for one common move of each group.
 
     Args:
-        ends: ``[pairs, 2]`` participants.
-        weight: ``[pairs]``, not negative.
-        fixed: The participant who does not move; -1 for nobody.
-        group: ``[n]``: 0 … groups - 1.
-        precision: Of the prior, in log-odds.
+        pairs: ``[pairs, 2] int64``: participants of every pair that has met.
+        weight: ``[pairs] float64``, not negative.
+        fixed: The participant whose strength is fixed; -1 for none.
+        group: ``[n] int64``: group of every participant, 0 to groups - 1.
+        precision: Precision of the prior, in log-odds.
     """
 
-    def __init__(self, ends: Indices, weight: Floats, *, fixed: int, group: Indices, precision: float) -> None:
-        n, self._fixed, self._group, k = len(group), fixed, group, int(group.max(initial=-1)) + 1
-        self._diagonal = np.bincount(ends.ravel(), np.repeat(weight, 2), n) + precision
-        moving = (ends != fixed).all(axis=1)
-        self._a, self._b, self._weight = ends[moving, 0], ends[moving, 1], weight[moving]
-        between = np.bincount(group[self._a] * k + group[self._b], self._weight, k * k).reshape(k, k)
-        common = np.diag(np.bincount(group, self._diagonal, k)) - between - between.T
-        self._common: Floats = np.linalg.inv(common)
-        self._asked = 0  # deviations
-        self._variance: Floats | None = None  # of everybody
+    def __init__(self, pairs: Indices, weight: Floats, *, fixed: int, group: Indices, precision: float) -> None:
+        from scipy.sparse import coo_array, csr_array  # noqa: PLC0415 - a run without evaluations needs no SciPy
 
-    def solve(self, right: Floats, *, accuracy: float) -> Floats:
-        """Return ``[n]`` x with H x = `right`, up to an error of `accuracy` relative to x."""
-        x, residual = np.zeros_like(right), right
-        direction = moved = self._roughly(residual)
-        size = residual @ moved
-        enough = size * accuracy**2
-        while size > enough:
-            change = self._times(direction)
-            step = size / (direction @ change)
-            x, residual = x + step * direction, residual - step * change
-            moved = self._roughly(residual)
-            size, before = residual @ moved, size
-            direction = moved + (size / before) * direction
-        return x
+        n = len(group)
+        diagonal = np.bincount(pairs.ravel(), np.repeat(weight, 2), n) + precision
+        is_free = (pairs != fixed).all(axis=1)
+        (a, b), pair_weight, each = pairs[is_free].T, weight[is_free], np.arange(n)
+        values = np.concatenate([diagonal, -pair_weight, -pair_weight])
+        places = (np.concatenate([each, a, b]), np.concatenate([each, b, a]))
+        self._fixed = fixed
+        self._matrix = coo_array((values, places), shape=(n, n)).tocsr()
+        self._diagonal = diagonal
+        self._members = csr_array((np.ones(n), (group, each)), shape=(int(group.max(initial=-1)) + 1, n))
+        self._group = group
+        self._group_inverse: Floats = np.linalg.inv((self._members @ self._matrix @ self._members.T).toarray())
+        self._num_deviations = 0  # computed one by one
+        self._variance: Floats | None = None  # ``[n]``, once many deviations are read
 
-    def _times(self, x: Floats) -> Floats:
-        """Return H x."""
-        n, a, b = len(x), self._a, self._b
-        met = np.bincount(a, self._weight * x[b], n) + np.bincount(b, self._weight * x[a], n)
-        return np.asarray(self._diagonal * x - met)
+    def solve(self, right: Floats, *, tolerance: float) -> Floats:
+        """Return ``[n]`` x with H x = `right`, until the residual is `tolerance` relative to `right`."""
+        from scipy.sparse.linalg import LinearOperator, cg  # noqa: PLC0415
 
-    def _roughly(self, x: Floats) -> Floats:
-        """Return about H⁻¹ x."""
-        common = self._common @ np.bincount(self._group, x, len(self._common))
-        return np.asarray(x / self._diagonal + common[self._group])
+        preconditioner = LinearOperator(self._matrix.shape, matvec=self._precondition, dtype=np.float64)
+        solution, _ = cg(self._matrix, right, rtol=tolerance, M=preconditioner)
+        return np.asarray(solution)
 
-    def whole(self) -> Floats:
-        """Return H as ``[n, n]``; the fixed participant has nothing but its place on the diagonal."""
-        whole = np.diag(self._diagonal)
-        whole[self._a, self._b] = whole[self._b, self._a] = -self._weight
-        return whole
+    def _precondition(self, x: Floats) -> Floats:
+        """Return approximately H⁻¹ x."""
+        return np.asarray(x / self._diagonal + (self._group_inverse @ (self._members @ x))[self._group])
+
+    def dense(self) -> Floats:
+        """Return H as ``[n, n]``; the fixed participant has only its diagonal entry."""
+        return np.asarray(self._matrix.toarray())
 
     def _variances(self) -> Floats:
-        """Return the diagonal of H⁻¹, half by half: what is inverted at once is a quarter of the whole."""
-        whole, middle = self.whole(), len(self._diagonal) // 2
+        """Return the diagonal of H⁻¹, by inverting two blocks of half the size: it needs a quarter of the memory."""
+        dense, middle = self.dense(), len(self._diagonal) // 2
 
         def half(own: slice, other: slice) -> Floats:
-            through = whole[own, other] @ np.linalg.solve(whole[other, other], whole[other, own])
-            return np.diag(np.linalg.inv(whole[own, own] - through)).copy()
+            through = dense[own, other] @ np.linalg.solve(dense[other, other], dense[other, own])
+            return np.diag(np.linalg.inv(dense[own, own] - through)).copy()
 
         first, second = slice(middle), slice(middle, None)
         return np.concatenate([half(first, second), half(second, first)])
@@ -98,35 +90,37 @@ class Hessian:
         """Return the standard error of a participant in Elo points."""
         if i == self._fixed:
             return 0.0
-        n, self._asked = len(self._diagonal), self._asked + 1
-        if self._variance is None and 50 * self._asked > n and n <= _WHOLE:
+        n, self._num_deviations = len(self._diagonal), self._num_deviations + 1
+        if self._variance is None and 50 * self._num_deviations > n and n <= _MAX_DENSE:
             self._variance = self._variances()
         if self._variance is not None:
-            return round(math.sqrt(self._variance[i]) * ELO_POINTS, 6)
-        right = np.zeros(n)
-        right[i] = 1.0
-        return round(math.sqrt(self.solve(right, accuracy=1e-6)[i]) * ELO_POINTS, 6)
+            variance = self._variance[i]
+        else:
+            unit = np.zeros(n)
+            unit[i] = 1.0
+            variance = self.solve(unit, tolerance=_VARIANCE_TOLERANCE)[i]
+        return round(math.sqrt(variance) * ELO_POINTS, 6)
 
 
 def fit_bradley_terry(
-    ends: Indices, points: Floats, *, fixed: int, start: Floats, group: Indices, precision: float
+    pairs: Indices, points: Floats, *, fixed: int, start: Floats, group: Indices, precision: float
 ) -> tuple[Floats, Hessian]:
-    """Find the strengths that make the points most likely, by Newton's method with step halving.
+    """Return the maximum-likelihood strengths, by Newton's method with step halving.
 
     Args:
-        ends: ``[pairs, 2]``: the participants of every pair that has met.
-        points: ``[pairs, 2]``: what each of the two got; together they are the number of matches.
-        fixed: The participant who stays at 0; -1 for nobody.
-        start: ``[n]``: strengths to start from, in log-odds.
-        group: ``[n]``: participants who may move together get one number, `GROUPS` of them at most; the result does
-            not depend on it.
-        precision: Of the prior, in log-odds.
+        pairs: ``[pairs, 2] int64``: participants of every pair that has met.
+        points: ``[pairs, 2] float64``: points of each of the two; their sum is the number of matches.
+        fixed: The participant whose strength is 0; -1 for none.
+        start: ``[n] float64``: initial strengths, in log-odds.
+        group: ``[n] int64``: at most `GROUPS` groups of participants that are likely to move together. The result does
+            not depend on them.
+        precision: Precision of the prior, in log-odds.
 
     Returns:
-        Strengths ``[n]`` in log-odds, and the second derivatives there.
+        Strengths ``[n]`` in log-odds, and the Hessian there.
     """
-    n, (a, b), games = len(start), ends.T, points.sum(axis=1)
-    own = np.bincount(ends.ravel(), points.ravel(), n)
+    n, (a, b), games = len(start), pairs.T, points.sum(axis=1)
+    own = np.bincount(pairs.ravel(), points.ravel(), n)
     free = np.arange(n) != fixed
     strength, last = start * free, 1.0
 
@@ -137,12 +131,12 @@ def fit_bradley_terry(
 
     for _ in range(100):
         share = 0.5 * (1.0 + np.tanh(0.5 * (strength[a] - strength[b])))
-        hessian = Hessian(ends, games * share * (1.0 - share), fixed=fixed, group=group, precision=precision)
+        hessian = Hessian(pairs, games * share * (1.0 - share), fixed=fixed, group=group, precision=precision)
         if last < _TOLERANCE:
             break
         expected = np.bincount(a, games * share, n) + np.bincount(b, games * (1.0 - share), n)
         gradient = (expected - own + precision * strength) * free
-        step = hessian.solve(gradient, accuracy=min(0.1, last)) * free
+        step = hessian.solve(gradient, tolerance=min(0.1, last)) * free
         size, before = 1.0, loss(strength)
         while loss(strength - size * step) > before + 1e-9 * abs(before) and size > 1e-6:
             size /= 2

@@ -1,8 +1,9 @@
-"""Nash averaging: ratings that copies of a participant, and easy opponents, do not change.
+"""Nash averaging: ratings that do not change when a participant is copied or an easy opponent is added.
 
-The results are read as a game in which both sides choose a participant. Its Nash equilibrium says who matters, and the
-rating of a participant is its expected log-odds against an opponent drawn from that equilibrium (Balduzzi et al. 2018,
-"Re-evaluating Evaluation"). Of several equilibria the one with the highest entropy is taken, which is unique.
+The results define a zero-sum game in which each side chooses a participant. The rating of a participant is its expected
+log-odds against an opponent drawn from the Nash equilibrium of that game (Balduzzi et al. 2018, "Re-evaluating
+Evaluation"). Among several equilibria the one of maximum entropy is used, which is unique. A linear program returns an
+arbitrary one, so the equilibrium is computed as a limit of softmax equilibria.
 """
 
 from __future__ import annotations
@@ -13,19 +14,19 @@ from numpy.typing import ArrayLike, NDArray
 
 __all__ = ["NashAverage", "maximum_entropy_nash", "nash_average"]
 
-_SHARPNESS = 1e8  # the softmax's, in units of the largest advantage; the equilibrium is exact to about its inverse
+_SHARPNESS = 1e8  # final λ, in units of the largest advantage; the error of the equilibrium is about its inverse
 _GROWTH = 2.0
 _STEPS = 200
 
 
 @define(frozen=True, eq=False, kw_only=True)
 class NashAverage:
-    """What Nash averaging says.
+    """Result of Nash averaging.
 
     Attributes:
-        mass: ``[n] float64``: how likely the equilibrium chooses everybody; the sum is 1 for every role.
-        rating: ``[n] float64``: mean advantage over the equilibrium, in the units of the advantages; at most 0 where
-            there is one role, and 0 for everybody of mass > 0.
+        mass: ``[n] float64``: probability of every participant in the equilibrium; the sum is 1 for every role.
+        rating: ``[n] float64``: mean advantage over the equilibrium, in the unit of the advantages. With one role it is
+            at most 0, and 0 for every participant of mass > 0.
     """
 
     mass: NDArray[np.float64]
@@ -33,7 +34,7 @@ class NashAverage:
 
 
 def nash_average(advantage: ArrayLike, *, roles: ArrayLike | None = None) -> NashAverage:
-    """Rate everybody by what they win against the maximum-entropy equilibrium; arguments as `maximum_entropy_nash`."""
+    """Return the mean advantages over the maximum-entropy equilibrium; arguments as for `maximum_entropy_nash`."""
     mass = maximum_entropy_nash(advantage, roles=roles)
     return NashAverage(mass=mass, rating=np.asarray(advantage, np.float64) @ mass)
 
@@ -41,14 +42,14 @@ def nash_average(advantage: ArrayLike, *, roles: ArrayLike | None = None) -> Nas
 def maximum_entropy_nash(advantage: ArrayLike, *, roles: ArrayLike | None = None) -> NDArray[np.float64]:
     """Return the equilibrium of highest entropy of a zero-sum game between participants.
 
-    It is the limit of p = softmax(λ A p), the equilibrium of players who like entropy, as λ grows; that equation has
-    one solution for every λ, which Newton's method follows from λ = 0.
+    The equilibrium is the limit of the solution of p = softmax(λ A p) for λ → ∞. The equation has one solution for
+    every λ, which Newton's method follows from λ = 0.
 
     Args:
-        advantage: ``[n, n]``, antisymmetric: what i wins from j, for example `ludus_ratings.log_odds`. With roles,
+        advantage: ``[n, n]``, antisymmetric: advantage of i over j, for example `ludus_ratings.log_odds`. With roles,
             only entries between different roles count.
-        roles: ``[n] int``: who may stand for which role, where a game has several; each role has an equilibrium of its
-            own. None: one role for all.
+        roles: ``[n] int``: role of every participant, where a game has several; each role has its own equilibrium.
+            None: one role.
 
     Returns:
         ``[n] float64``: probabilities, exact to about 1e-7; empty for n = 0.
@@ -86,7 +87,7 @@ def _softmax(scores: NDArray[np.float64], same: NDArray[np.bool_]) -> NDArray[np
 def _jacobian(
     p: NDArray[np.float64], a: NDArray[np.float64], same: NDArray[np.bool_], sharpness: float
 ) -> NDArray[np.float64]:
-    """Return ``[n, n]``: of u - λ A softmax(u); never singular, because A is antisymmetric."""
+    """Return ``[n, n]``: the Jacobian of u - λ A softmax(u); never singular, because A is antisymmetric."""
     covariance = np.diag(p) - np.where(same, np.outer(p, p), 0.0)
     return np.asarray(np.eye(len(p)) - sharpness * (a @ covariance))
 
@@ -94,7 +95,7 @@ def _jacobian(
 def _slope(
     scores: NDArray[np.float64], a: NDArray[np.float64], same: NDArray[np.bool_], sharpness: float
 ) -> NDArray[np.float64]:
-    """Return ``[n]``: how the solution moves with λ."""
+    """Return ``[n]``: the derivative of the solution with respect to λ."""
     p = _softmax(scores, same)
     return np.asarray(np.linalg.solve(_jacobian(p, a, same, sharpness), a @ p))
 

@@ -1,9 +1,9 @@
-"""Tables of results: how often everybody scored against everybody.
+"""Tables of results by pair of participants.
 
-The table that all ratings start from is ``points [n, n] float64``: what participant i got against j, a win counting 1
-and a draw ½. So ``points + points.T`` are the numbers of matches, and who never met has 0 in both places.
+Ratings are computed from a table ``points [n, n] float64``: the points of participant i against j, 1 for a win and ½
+for a draw. So ``points + points.T`` are the numbers of matches, and both entries of a pair that never met are 0.
 
-Leagues grow to thousands of participants of which each has met a few; `Meetings` hold the same by pairs that have met.
+In a league of thousands each participant has met a few others; `PairResults` stores only the pairs that have met.
 """
 
 from __future__ import annotations
@@ -12,52 +12,60 @@ import numpy as np
 from attrs import frozen
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["Meetings", "checked_points", "components", "connected", "log_odds", "points_of", "win_rates"]
+__all__ = [
+    "PairResults",
+    "check_points",
+    "component_labels",
+    "components",
+    "log_odds",
+    "points_from_matches",
+    "win_rates",
+]
 
 
 @frozen(eq=False, kw_only=True)
-class Meetings:
+class PairResults:
     """Results of the pairs that have met, each pair once.
 
     Attributes:
-        num: n, how many participants there are.
-        ends: ``[pairs, 2] int64``: the two participants of every pair.
-        points: ``[pairs, 2] float64``: what each of the two got, wins + ½ draws; together they are the matches.
-        draws: ``[pairs] float64``: how many of the matches were drawn; 0 where that is not known.
+        num: Number n of participants.
+        pairs: ``[pairs, 2] int64``: the two participants of every pair.
+        points: ``[pairs, 2] float64``: points of each of the two, wins + ½ draws; their sum is the number of matches.
+        draws: ``[pairs] float64``: number of drawn matches; 0 where it is unknown.
     """
 
     num: int
-    ends: NDArray[np.int64]
+    pairs: NDArray[np.int64]
     points: NDArray[np.float64]
     draws: NDArray[np.float64]
 
     @classmethod
-    def of(cls, points: ArrayLike, draws: ArrayLike | None = None) -> Meetings:
-        """Return the pairs of ``[n, n]`` tables of points and, if they are known, of drawn matches.
+    def from_points(cls, points: ArrayLike, draws: ArrayLike | None = None) -> PairResults:
+        """Return the pairs of a table of points ``[n, n]`` and, if known, of a table of drawn matches.
 
         Raises:
-            ValueError: `points` is no such table, or `draws` is not of its shape.
+            ValueError: `points` is not a valid table, or `draws` has another shape.
         """
-        table = checked_points(points)
+        table = check_points(points)
         drawn = np.zeros_like(table) if draws is None else np.asarray(draws, np.float64)
         if drawn.shape != table.shape:
             raise ValueError(f"draws: expected {list(table.shape)} as points, got {list(drawn.shape)}")
         i, j = np.nonzero(np.triu(table + table.T))
-        ends, won = np.stack([i, j], axis=1), np.stack([table[i, j], table[j, i]], axis=1)
-        return cls(num=len(table), ends=ends, points=won, draws=drawn[i, j])
+        pairs, won = np.stack([i, j], axis=1), np.stack([table[i, j], table[j, i]], axis=1)
+        return cls(num=len(table), pairs=pairs, points=won, draws=drawn[i, j])
 
 
-def points_of(a: ArrayLike, b: ArrayLike, score: ArrayLike, *, num: int) -> NDArray[np.float64]:
-    """Add a list of matches up.
+def points_from_matches(a: ArrayLike, b: ArrayLike, score: ArrayLike, *, num: int) -> NDArray[np.float64]:
+    """Return the table of points of a list of matches.
 
     Args:
-        a: ``[m] int``: the participant of every match who is listed first.
-        b: ``[m] int``: the other one.
-        score: ``[m] float``: what a got of the 1 point.
-        num: n, how many participants there are.
+        a: ``[m] int``: first participant of every match.
+        b: ``[m] int``: second participant.
+        score: ``[m] float``: points of the first participant, in [0, 1].
+        num: Number n of participants.
 
     Returns:
-        ``[n, n] float64``; matches of somebody against themselves are left out.
+        ``[n, n] float64``; matches of a participant against itself are left out.
     """
     first, second, won = np.asarray(a, np.int64), np.asarray(b, np.int64), np.asarray(score, np.float64)
     points = np.zeros((num, num))
@@ -67,11 +75,11 @@ def points_of(a: ArrayLike, b: ArrayLike, score: ArrayLike, *, num: int) -> NDAr
     return points
 
 
-def checked_points(points: ArrayLike) -> NDArray[np.float64]:
+def check_points(points: ArrayLike) -> NDArray[np.float64]:
     """Return a table as ``[n, n] float64``.
 
     Raises:
-        ValueError: It is not square, or holds negative or infinite numbers, or matches against oneself.
+        ValueError: The table is not square, holds negative or infinite numbers, or has entries on the diagonal.
     """
     table = np.asarray(points, np.float64)
     if table.ndim != 2 or table.shape[0] != table.shape[1]:
@@ -82,44 +90,42 @@ def checked_points(points: ArrayLike) -> NDArray[np.float64]:
 
 
 def components(points: ArrayLike) -> NDArray[np.int64]:
-    """Say who is connected by chains of matches; only their ratings can be compared.
+    """Return the connected components of the graph of matches; ratings of different ones cannot be compared.
 
     Args:
         points: ``[n, n]``.
 
     Returns:
-        ``[n] int64``: equal numbers for who is connected, counted from 0 in the order of the first members.
+        ``[n] int64``: component of every participant, numbered from 0 in the order of their first members.
     """
-    meetings = Meetings.of(points)
-    return np.unique(connected(meetings.ends, meetings.num), return_inverse=True)[1].astype(np.int64)
+    results = PairResults.from_points(points)
+    return np.unique(component_labels(results.pairs, results.num), return_inverse=True)[1].astype(np.int64)
 
 
-def connected(ends: NDArray[np.int64], num: int) -> NDArray[np.int64]:
-    """Return ``[num]`` for everybody the first participant that chains of pairs ``[pairs, 2]`` connect with it."""
-    label = np.arange(num)
-    while True:
-        joined = label.copy()
-        np.minimum.at(joined, label[ends], label[ends].min(axis=1, keepdims=True))
-        while (joined[joined] != joined).any():  # whoever was joined to somebody who was joined
-            joined = joined[joined]
-        if (joined == label).all():
-            return label
-        label = joined
+def component_labels(pairs: NDArray[np.int64], num: int) -> NDArray[np.int64]:
+    """Return ``[num] int64``: the lowest participant of the component of every participant, for ``[pairs, 2]``."""
+    from scipy.sparse import coo_array  # noqa: PLC0415 - slow to import
+    from scipy.sparse.csgraph import connected_components  # noqa: PLC0415
+
+    graph = coo_array((np.ones(len(pairs)), (pairs[:, 0], pairs[:, 1])), shape=(num, num))
+    label = connected_components(graph, directed=False)[1]
+    _, first, inverse = np.unique(label, return_index=True, return_inverse=True)
+    return first[inverse].astype(np.int64)
 
 
 def win_rates(points: ArrayLike, *, expected: ArrayLike = 0.5, weight: float = 1.0) -> NDArray[np.float64]:
-    """Return shares of points that are neither 0 nor 1 nor unknown: `weight` matches are added that went as expected.
+    """Return shares of points smoothed by a prior of `weight` matches with the expected result.
 
     Args:
         points: ``[n, n]``.
-        expected: ``[n, n]`` in (0, 1) with ``expected + expected.T == 1``, or ½: what is believed of pairs that have
-            not met, for example `Strengths.expected`.
-        weight: > 0, in matches.
+        expected: ``[n, n]`` in (0, 1) with ``expected + expected.T == 1``, or ½: expected shares, for example
+            `Strengths.expected`.
+        weight: Weight of the prior in matches, > 0.
 
     Returns:
-        ``[n, n] float64`` in (0, 1); ½ on the diagonal; with its transpose it adds up to 1.
+        ``[n, n] float64`` in (0, 1), ½ on the diagonal; the sum with its transpose is 1.
     """
-    table = checked_points(points)
+    table = check_points(points)
     if weight <= 0:
         raise ValueError(f"weight: expected > 0 matches, got {weight}")
     rates = (table + weight * np.asarray(expected, np.float64)) / (table + table.T + weight)

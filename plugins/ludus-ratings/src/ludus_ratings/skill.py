@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
+from typing import Any
 
 from attrs import frozen
 
@@ -14,8 +16,7 @@ class TeamMatch:
     """One match between teams.
 
     Attributes:
-        teams: The participants of every team. Whoever holds several seats of a team counts once: one against four
-            seats of the same model are two sides of one.
+        teams: Participants of every team. A participant that holds several seats of a team counts once.
         outcome: Points per team; equal points are a tie.
     """
 
@@ -23,7 +24,7 @@ class TeamMatch:
     outcome: Sequence[float]
 
     @classmethod
-    def seated(cls, teams: Sequence[int], participants: Sequence[str], outcome: Sequence[float]) -> TeamMatch:
+    def from_seats(cls, teams: Sequence[int], participants: Sequence[str], outcome: Sequence[float]) -> TeamMatch:
         """Return a match from the team and the participant of every seat."""
         seats = list(zip(teams, participants, strict=True))
         return cls([[name for team, name in seats if team == number] for number in range(len(outcome))], outcome)
@@ -31,7 +32,7 @@ class TeamMatch:
 
 @frozen
 class Skill:
-    """A rating: mean `mu` (25 at first), deviation `sigma` (25/3 at first), and the matches that it rests on."""
+    """A rating: mean `mu` (initially 25), standard deviation `sigma` (initially 25/3), and number of matches."""
 
     mu: float
     sigma: float
@@ -39,12 +40,12 @@ class Skill:
 
 
 class Skills:
-    """Skills that go up and down with every match.
+    """Skills that are updated match by match.
 
     Attributes:
-        known: Those of everybody who has played, by name; the next match builds on them.
-        unknown: That of everybody else.
-        beta: How much luck a match holds, in the unit of skills.
+        by_name: Skill of every participant that has played.
+        initial: Skill of all other participants.
+        beta: Standard deviation of the performance in one match, in the unit of skills.
 
     Raises:
         ModuleNotFoundError: openskill is not installed (``pip install ludus-ratings[openskill]``).
@@ -54,30 +55,32 @@ class Skills:
         from openskill.models import PlackettLuce  # noqa: PLC0415 - optional, and half a second to import
 
         self._model = PlackettLuce()
-        self.known: dict[str, Skill] = {}
-        self.unknown = Skill(self._model.mu, self._model.sigma, 0)
+        self.by_name: dict[str, Skill] = {}
+        self.initial = Skill(self._model.mu, self._model.sigma, 0)
         self.beta = self._model.beta
 
     def rate(self, match: TeamMatch) -> None:
-        """Learn from a match. One in which somebody sits in two teams tells nothing."""
-        sides = [sorted(set(team)) for team in match.teams]
-        names = [name for side in sides for name in side]
+        """Update the skills after a match. A match in which a participant sits in two teams is ignored."""
+        teams = [sorted(set(team)) for team in match.teams]
+        names = list(chain(*teams))
         if len(set(names)) < len(names):
             return
-        before = [[self.known.get(name, self.unknown) for name in side] for side in sides]
-        rated = [[self._model.rating(mu=skill.mu, sigma=skill.sigma) for skill in side] for side in before]
-        after = self._model.rate(rated, ranks=[-points for points in match.outcome])
-        for side, olds, news in zip(sides, before, after, strict=True):
-            for name, old, new in zip(side, olds, news, strict=True):
-                self.known[name] = Skill(new.mu, new.sigma, old.matches + 1)
+        before = [[self._openskill_rating(name) for name in team] for team in teams]
+        after = self._model.rate(before, ranks=[-points for points in match.outcome])
+        for name, rating in zip(names, chain(*after), strict=True):
+            matches = self.by_name.get(name, self.initial).matches
+            self.by_name[name] = Skill(rating.mu, rating.sigma, matches + 1)
+
+    def _openskill_rating(self, name: str) -> Any:
+        skill = self.by_name.get(name, self.initial)
+        return self._model.rating(mu=skill.mu, sigma=skill.sigma)
 
 
 def openskill_ratings(matches: Iterable[TeamMatch]) -> Mapping[str, Skill]:
-    """Rate everybody who has played, match by match.
+    """Return the skill of every participant of the matches, updated match by match.
 
-    A match in which somebody sits in two teams tells nothing and is left out. Without matches nobody is rated; who
-    wins all of them rises more and more slowly; parts that no chain of matches connects have nothing in common but
-    the mean that they started from.
+    A match in which a participant sits in two teams is ignored. A participant that wins all matches rises ever more
+    slowly. Components that no chain of matches connects share only the initial mean.
 
     Raises:
         ModuleNotFoundError: openskill is not installed (``pip install ludus-ratings[openskill]``).
@@ -85,4 +88,4 @@ def openskill_ratings(matches: Iterable[TeamMatch]) -> Mapping[str, Skill]:
     skills = Skills()
     for match in matches:
         skills.rate(match)
-    return skills.known
+    return skills.by_name

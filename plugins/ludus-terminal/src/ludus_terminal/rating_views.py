@@ -18,12 +18,12 @@ from ludus_ratings import (
     ELO_POINTS,
     Comparison,
     Difference,
-    Meetings,
+    PairResults,
     TeamMatch,
     alpha_rank,
     alpha_rank_roles,
     bradley_terry,
-    compare_meetings,
+    compare_pair_results,
     log_odds,
     nash_average,
     openskill_ratings,
@@ -61,14 +61,14 @@ class Evaluations:
         kept = set(names)
         return Evaluations(tuple(names), {pair: count for pair, count in self.counts.items() if kept.issuperset(pair)})
 
-    def meetings(self) -> Meetings:
+    def meetings(self) -> PairResults:
         """Return the sums by pairs of indices of `names`."""
         index = {name: i for i, name in enumerate(self.names)}
         ends = [(index[a], index[b]) for a, b in self.counts if index[a] < index[b]]
         count = np.array([self.counts[self.names[i], self.names[j]] for i, j in ends], np.float64).reshape(-1, 3)
-        return Meetings(
+        return PairResults(
             num=len(self.names),
-            ends=np.array(ends, np.int64).reshape(-1, 2),
+            pairs=np.array(ends, np.int64).reshape(-1, 2),
             points=count[:, [0, 2]] + 0.5 * count[:, [1]],
             draws=count[:, 1],
         )
@@ -76,7 +76,7 @@ class Evaluations:
     def points(self) -> NDArray[np.float64]:
         """Return ``[n, n]``: wins + ½ draws of the row against the column, for what needs all pairs."""
         met = self.meetings()
-        (a, b), table_ = met.ends.T, np.zeros((met.num, met.num))
+        (a, b), table_ = met.pairs.T, np.zeros((met.num, met.num))
         table_[a, b], table_[b, a] = met.points.T
         return table_
 
@@ -148,7 +148,7 @@ def _score(match: MatchRecord, team: int, other: int) -> float:
 
 def _openskill(run: Run) -> Mapping[str, Rating]:
     teams = [seat.team for seat in run.seats]
-    log = (TeamMatch.seated(teams, match.fixture.participants, match.outcome) for match in _evaluation_matches(run))
+    log = (TeamMatch.from_seats(teams, match.fixture.participants, match.outcome) for match in _evaluation_matches(run))
     try:
         skills = openskill_ratings(log)
     except ModuleNotFoundError as error:
@@ -228,7 +228,7 @@ def _compare(run: Run, *, a: str, b: str) -> Data:
     total = evaluations(run)
     total = total.only(list(dict.fromkeys([*total.names, a, b])))
     scores, seeds = _meetings(run, a, b)
-    answer = compare_meetings(total.meetings(), *map(total.names.index, (a, b)), scores=scores, seeds=seeds)
+    answer = compare_pair_results(total.meetings(), *map(total.names.index, (a, b)), scores=scores, seeds=seeds)
     return {"a": a, "b": b, **_answer(answer)}
 
 
