@@ -58,13 +58,13 @@ def test_interfaces_stand_on_a_game_with_gymnasium_wrappers():
         pytest.importorskip(package)
     from ludus_gymnasium.config import GymnasiumConfig
     from ludus_gymnasium.environment import make_environment
-    from ludus_interfaces.environment import on_environment
+    from ludus_interfaces.environment import wrap_environment
     from ludus_interfaces.frames import FrameStack
 
     options = GymnasiumConfig(id="CartPole-v1", wrappers=("gymnasium.wrappers:FlattenObservation",))
 
     def make(num_matches):
-        return on_environment(make_environment(options, num_matches=num_matches), {"player": FrameStack(3)})
+        return wrap_environment(make_environment(options, num_matches=num_matches), {"player": FrameStack(3)})
 
     assert make(1).spec.role("player").observation_space.shape == (3, 4)
     check_environment(make, steps=30)

@@ -1,4 +1,4 @@
-"""A frozen model plays elsewhere as it does in the run that froze it."""
+"""A frozen model of another run plays as in its own run."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def model_of(folder):
 
 
 def decisions(agent, environment, *, ticks=12):
-    """Return what an agent decides and expects on both seats of all matches."""
+    """Return an agent's actions and values on both seats of all matches."""
     rng, said = np.random.default_rng(0), []
     tick = environment.reset(np.arange(environment.num_matches, dtype=np.uint64))
     agent.reset(np.arange(2 * environment.num_matches))
@@ -94,8 +94,8 @@ def decisions(agent, environment, *, ticks=12):
 
 
 @pytest.mark.parametrize("deterministic", [False, True])
-def test_it_decides_and_expects_what_it_does_at_home(folder, deterministic):
-    """Algorithm, network and interfaces come from the manifest; nothing but the files is needed."""
+def test_actions_and_values_equal_those_of_the_run(folder, deterministic):
+    """Algorithm, network and interfaces come from the manifest; only the two files are needed."""
     with open_run(folder) as run, closing(run.make_environment(6)) as environment:
         home = run.agent("main@latest", "player", environment=environment, deterministic=deterministic)
         config = ModelConfig(file=str(model_of(folder)), deterministic=deterministic)
@@ -108,8 +108,8 @@ def test_it_decides_and_expects_what_it_does_at_home(folder, deterministic):
         assert np.isfinite(np.concatenate(expected[1::2])).all()
 
 
-def test_memories_stay_where_more_streams_begin(tmp_path):
-    """Nobody says beforehand how many there will be."""
+def test_states_are_kept_when_more_seats_start(tmp_path):
+    """The number of seats is not known in advance."""
     file = model_of(folder := train(tmp_path, player=KINDS["recurrent"]))
     with open_run(folder) as run, closing(run.make_environment(1)) as environment:
         spec = environment.spec
@@ -132,8 +132,8 @@ def test_memories_stay_where_more_streams_begin(tmp_path):
     assert list(values(0))[2:] != list(values())[2:]  # a match that starts anew forgets
 
 
-def test_it_is_an_anchor_whose_mind_is_read(plain, tmp_path, monkeypatch):
-    """A PPO exploiter of another run learns from the value of a frozen model."""
+def test_an_exploiter_learns_from_the_values_of_a_model(plain, tmp_path, monkeypatch):
+    """The model is an anchor of another run."""
     learner = pytest.importorskip("ludus_minimax.trainer").MinimaxPPOTrainer
     shaped, update = [], learner.update
 
@@ -159,19 +159,19 @@ def test_it_is_an_anchor_whose_mind_is_read(plain, tmp_path, monkeypatch):
 
 
 def spec_of(folder):
-    """Return what is known of a run's environment."""
+    """Return the specification of a run's environment."""
     with open_run(folder) as run, closing(run.make_environment(1)) as environment:
         return environment.spec
 
 
-def test_another_game_is_refused(plain):
-    """Though the spaces might fit by chance."""
+def test_another_environment_is_rejected(plain):
+    """Its spaces might fit by chance."""
     spec = attrs.evolve(spec_of(plain), name="dummy-other")
     with pytest.raises(ModelError, match="learned dummy-count, so it cannot play dummy-other"):
         make_model(ModelConfig(file=str(model_of(plain))), spec=spec, role="player")
 
 
-def test_another_role_is_refused(tmp_path):
+def test_another_role_is_rejected(tmp_path):
     """A hider is no seeker."""
     player = 'role = "hider"\n' + KINDS["plain"]
     more = '[anchors.random]\nagent = "dummy-random"\n'
@@ -193,12 +193,12 @@ def moved(plain, tmp_path, *, model=lambda data: data, manifest=lambda text: tex
 
 
 def without(key):
-    """Return a function that takes an entry out of a manifest."""
+    """Return a function that removes an entry of a manifest."""
     return lambda text: json.dumps({name: value for name, value in json.loads(text).items() if name != key})
 
 
-def test_files_may_lie_anywhere(plain, tmp_path):
-    """Two of them are a model."""
+def test_a_model_can_be_copied_to_any_folder(plain, tmp_path):
+    """Its file and its manifest."""
     assert make_model(ModelConfig(file=str(moved(plain, tmp_path))), spec=spec_of(plain), role="player")
 
 
@@ -215,28 +215,28 @@ def test_files_may_lie_anywhere(plain, tmp_path):
     ids=["weights", "no manifest", "cut", "no environment", "no config", "unknown algorithm"],
 )
 def test_damaged_files_are_errors_of_one_line(plain, tmp_path, change, error, message):
-    """What the manifest says is read as strictly as a run's configuration."""
+    """Manifests are checked like configurations."""
     config, spec = ModelConfig(file=str(moved(plain, tmp_path, **change))), spec_of(plain)
     with pytest.raises(error, match=message):
         make_model(config, spec=spec, role="player")
 
 
 @pytest.mark.parametrize("file", ["", "main@3", 7])
-def test_the_option_is_a_path(file):
-    """Of a model file, not of a run or a participant."""
+def test_the_option_must_be_the_path_of_a_model_file(file):
+    """Neither a run nor a participant."""
     with pytest.raises(ValueError, match=r"expected the path of a model file"):
         ModelConfig(file=file)
 
 
 def test_a_file_with_another_name_is_an_error(plain, tmp_path):
-    """The name is the hash by which the file is checked; the line says which file it is and what it should be."""
+    """The name must be the hash of the content."""
     config = ModelConfig(file=str(tmp_path / "best.safetensors"))
     with pytest.raises(ModelError, match=r"best.safetensors: expected …/<hash>.safetensors, a file of a run's folder"):
         make_model(config, spec=spec_of(plain), role="player")
 
 
 def test_a_missing_file_is_an_error(plain, tmp_path):
-    """With its name."""
+    """The message names the file."""
     name = f"{'0' * 64}.safetensors"
     with pytest.raises(ModelError, match=f"{name}: cannot be read"):
         make_model(ModelConfig(file=str(tmp_path / name)), spec=spec_of(plain), role="player")

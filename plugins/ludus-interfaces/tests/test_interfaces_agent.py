@@ -1,4 +1,4 @@
-"""An agent plays the raw game through an interface, and what it can do it still can."""
+"""Wrapped agents play the raw environment through an interface."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 from gymnasium import spaces
 from ludus.agent import EvaluatingAgent
 from ludus.interface import Identity, SeatView, Spaces
-from ludus_interfaces.agent import on_agent
+from ludus_interfaces.agent import wrap_agent
 
 CARDS = 3
 RAW = Spaces(
@@ -15,7 +15,7 @@ RAW = Spaces(
 
 
 class CardOnly(Identity):
-    """Shows the card as one number, and leaves only the guess to choose."""
+    """Observes the card as one number, and chooses the guess only."""
 
     def bind(self, raw):
         assert raw == RAW
@@ -30,7 +30,7 @@ class CardOnly(Identity):
 
 
 class Count(Identity):
-    """Shows how often the stream was shown something before: memory to be reset."""
+    """Observes how often the seat was observed before."""
 
     def __init__(self):
         self.seen = {}
@@ -57,19 +57,19 @@ class Rule:
         return self.rule(observation, action_mask)
 
 
-class Judge(Rule):
-    """One that evaluates: it expects ten times what it sees."""
+class EvaluatingRule(Rule):
+    """An evaluating agent whose value is ten times its observation."""
 
     def act_and_evaluate(self, observation, *, action_mask, seat_ids, rng):
         return self.rule(observation, action_mask), 10 * observation["obs"]
 
 
-def test_an_agent_plays_the_raw_game_through_an_interface():
-    """It is shown the transformed observation and mask, and its action is turned back."""
+def test_wrap_agent_transforms_observations_and_actions():
+    """The mask is transformed too."""
     shown = []
     rule = Rule(lambda obs, mask: shown.append((obs, mask.tolist())) or obs["obs"][:, None])
     interface = CardOnly()
-    agent = on_agent(rule, interface, raw=RAW)
+    agent = wrap_agent(rule, interface, raw=RAW)
     mask = np.array([[True, False, True, True, False]])
     raw = {"card": np.array([2]), "tick": np.zeros((1, 2))}
     action = agent.act(raw, action_mask=mask, seat_ids=np.zeros(1, np.int64), rng=np.random.default_rng(0))
@@ -77,10 +77,10 @@ def test_an_agent_plays_the_raw_game_through_an_interface():
     assert shown == [({"obs": 2}, [[True, False, True]])]
 
 
-def test_on_agent_forgets_in_interface_and_agent():
-    """A new match resets both."""
+def test_wrap_agent_resets_interface_and_agent():
+    """At the start of a match."""
     count, agent = Count(), Rule(lambda obs, mask: obs["count"][:, None])
-    through = on_agent(agent, count)
+    through = wrap_agent(agent, count)
     rng, seat_ids = np.random.default_rng(0), np.array([3])
     decide = lambda: through.act({}, action_mask=None, seat_ids=seat_ids, rng=rng).item()  # noqa: E731
     assert [decide(), decide()] == [0, 1]
@@ -89,14 +89,14 @@ def test_on_agent_forgets_in_interface_and_agent():
     assert agent.forgotten == [3]
 
 
-def test_an_agent_that_evaluates_still_does():
-    """And one that cannot says NaN."""
+def test_wrap_agent_keeps_values():
+    """They are NaN if the agent does not evaluate."""
     observation, seat_ids = {"obs": np.array([3, 4], np.float32)}, np.arange(2)
     more = {"action_mask": None, "seat_ids": seat_ids, "rng": np.random.default_rng(0)}
-    through = on_agent(Judge(lambda obs, mask: obs["obs"][:, None]), Identity())
+    through = wrap_agent(EvaluatingRule(lambda obs, mask: obs["obs"][:, None]), Identity())
     assert isinstance(through, EvaluatingAgent)
     actions, values = through.act_and_evaluate(observation, **more)
     assert (actions.tolist(), values.tolist()) == ([[3], [4]], [30, 40])
-    silent = on_agent(Rule(lambda obs, mask: obs["obs"][:, None]), Identity())
+    silent = wrap_agent(Rule(lambda obs, mask: obs["obs"][:, None]), Identity())
     actions, values = silent.act_and_evaluate(observation, **more)
     assert (actions.tolist(), np.isnan(values).all()) == ([[3], [4]], True)

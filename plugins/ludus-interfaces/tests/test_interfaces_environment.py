@@ -1,4 +1,4 @@
-"""Games as they look through interfaces: the environment contract, and the examples of Arena §2.4.2 and §2.4.4."""
+"""Wrapped environments satisfy the contract, with the examples of Arena §2.4.2 and §2.4.4."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from ludus.errors import ContractError
 from ludus.interface import Identity, SeatView, Spaces, stack
 from ludus.spaces import leaf_spaces
 from ludus.testing import check_environment
-from ludus_interfaces.agent import on_agent
-from ludus_interfaces.environment import on_environment
+from ludus_interfaces.agent import wrap_agent
+from ludus_interfaces.environment import wrap_environment
 
 TICKS = 4
 CARDS = 3
 
 
 class Cards:
-    """Two seats guess the card on the table and may bid on it; a right guess earns 1 + bid from the other.
+    """Two seats guess the card on the table and may bid on it; a right guess earns 1 + bid from the other seat.
 
     The card is a number of the seed and the tick. Bids are illegal on even ticks. In the turn-based variant the seats
     take turns and a guess is paid one tick late, so that rewards arrive while a seat waits.
@@ -121,7 +121,7 @@ class PlayableCards(Cards):
 
 
 class CardOnly(Identity):
-    """Shows the card as one number, and leaves only the guess to choose."""
+    """Observes the card as one number, and chooses the guess only."""
 
     def bind(self, raw):
         return Spaces(spaces.Discrete(CARDS), spaces.Discrete(CARDS))
@@ -135,7 +135,7 @@ class CardOnly(Identity):
 
 
 class OneLabel(Identity):
-    """Shows a one-hot card and offers guess and bid as one choice of six."""
+    """Observes a one-hot card, and merges guess and bid into one choice of six."""
 
     def bind(self, raw):
         return Spaces(spaces.Box(0, 1, (CARDS,)), spaces.Discrete(2 * CARDS))
@@ -153,7 +153,7 @@ class OneLabel(Identity):
 
 
 class Count(Identity):
-    """Adds a leaf that counts what the stream was shown before: memory to be kept apart and reset."""
+    """Adds a leaf with the number of earlier observations of the seat."""
 
     def __init__(self):
         self.seen = {}
@@ -185,7 +185,7 @@ class Rule:
 
 
 def play(environment, agents, seeds):
-    """Play all rows to the end, agent k in seat k; return the summed rewards ``[B, S]``."""
+    """Play all matches to the end, agent k in seat k; return the summed rewards ``[B, S]``."""
     rng = np.random.default_rng(0)
     tick = environment.reset(np.asarray(seeds, np.uint64))
     width = action_labels(environment)
@@ -208,7 +208,7 @@ def play(environment, agents, seeds):
 
 
 def action_labels(environment):
-    """Return how many labels an action of the player has."""
+    """Return the number of action labels of the player."""
     space = environment.spec.role("player").action_space
     return 1 if isinstance(space, spaces.Discrete) else len(space.nvec)
 
@@ -216,25 +216,25 @@ def action_labels(environment):
 # -- on environment and agent [Arena §2.4.2] -----------------------------------------------------------------------
 
 
-def test_agents_with_different_spaces_meet_in_the_raw_game():
-    """One agent sees a number and picks of 3, the other a one-hot vector and picks of 6; both play the raw game."""
+def test_agents_with_different_spaces_play_in_one_environment():
+    """One agent observes a number and has 3 choices, the other a one-hot vector and 6 choices."""
     game = Cards(2)
     role = game.spec.role("player")
     raw = Spaces(role.observation_space, role.action_space)
-    guesser = on_agent(Rule(lambda obs, mask: obs["obs"][:, None]), CardOnly(), raw=raw)
-    bidder = on_agent(Rule(lambda obs, mask: 2 * obs["obs"].argmax(1)[:, None] + mask[:, [1]]), OneLabel(), raw=raw)
+    guesser = wrap_agent(Rule(lambda obs, mask: obs["obs"][:, None]), CardOnly(), raw=raw)
+    bidder = wrap_agent(Rule(lambda obs, mask: 2 * obs["obs"].argmax(1)[:, None] + mask[:, [1]]), OneLabel(), raw=raw)
     total = play(game, [guesser, bidder], [0, 1])
     assert total.tolist() == [[-2, 2], [-2, 2]]  # both always right; the bidder earns one more on the two odd ticks
 
 
 @pytest.mark.parametrize("interface", [CardOnly, OneLabel])
-def test_training_on_the_wrapped_game_and_playing_the_raw_one_through_the_interface_agree(interface):
-    """The same decisions on on_environment and through on_agent give the same raw game."""
+def test_wrap_environment_and_wrap_agent_agree(interface):
+    """The same decisions give the same raw match."""
     wrapped, raw = Cards(3), Cards(3)
     rule = Rule(lambda obs, mask: (mask * (1 + (np.arange(mask.shape[1]) + obs["obs"].size) % 4)).argmax(1)[:, None])
-    seen = on_environment(wrapped, {"player": interface()})
+    seen = wrap_environment(wrapped, {"player": interface()})
     role = raw.spec.role("player")
-    agents = [on_agent(rule, interface(), raw=Spaces(role.observation_space, role.action_space)) for _ in range(2)]
+    agents = [wrap_agent(rule, interface(), raw=Spaces(role.observation_space, role.action_space)) for _ in range(2)]
     play(seen, [rule, rule], [0, 1, 2])
     play(raw, agents, [0, 1, 2])
     assert [a.tolist() for a in wrapped.seen_actions] == [a.tolist() for a in raw.seen_actions]
@@ -242,14 +242,14 @@ def test_training_on_the_wrapped_game_and_playing_the_raw_one_through_the_interf
 
 @pytest.mark.parametrize("turns", [False, True])
 @pytest.mark.parametrize("interface", [CardOnly, OneLabel, Count, stack])
-def test_wrapped_game_is_an_environment(turns, interface):
-    """Through any interface, with or without turns, the game keeps the whole environment contract."""
-    check_environment(lambda n: on_environment(Cards(n, turns=turns), {"player": interface()}), steps=25)
+def test_wrapped_environments_satisfy_the_contract(turns, interface):
+    """With any interface, with and without turns."""
+    check_environment(lambda n: wrap_environment(Cards(n, turns=turns), {"player": interface()}), steps=25)
 
 
-def test_wrapped_game_shows_transformed_spaces_masks_and_rewards():
-    """Observation, mask and reward of a step are those of the interface; privileged leaves are the game's."""
-    game = on_environment(Cards(1), {"player": OneLabel()})
+def test_wrapped_environments_transform_spaces_masks_and_rewards():
+    """Privileged leaves do not change."""
+    game = wrap_environment(Cards(1), {"player": OneLabel()})
     game.reset(np.array([0], np.uint64))
     game.step({"player": np.zeros((1, 2, 1), np.int64)})
     tick = game.step({"player": np.array([[[3], [0]]])})  # card 1 is right, with a bid on the odd tick
@@ -260,23 +260,23 @@ def test_wrapped_game_shows_transformed_spaces_masks_and_rewards():
     assert role.privileged["secret"].tolist() == [[[0.25], [0.25]]]
 
 
-def test_wrapped_spec_claims_nothing_an_interface_may_break():
-    """zero_sum and reward_range are withdrawn, as an interface may change rewards."""
-    assert on_environment(Cards(), {}).spec.zero_sum
-    spec = on_environment(Cards(), {"player": CardOnly()}).spec
+def test_wrapped_specs_claim_no_zero_sum_and_no_reward_range():
+    """An interface may change rewards."""
+    assert wrap_environment(Cards(), {}).spec.zero_sum
+    spec = wrap_environment(Cards(), {"player": CardOnly()}).spec
     assert (spec.zero_sum, spec.reward_range, spec.perfect_information) == (False, None, False)
 
 
-def test_rewards_that_arrive_while_a_seat_waits_are_shown_at_its_next_decision():
-    """In the turn-based game the interface gets the sum since the last look, and nothing is lost."""
-    raw, wrapped = Cards(1, turns=True), on_environment(Cards(1, turns=True), {"player": Identity()})
+def test_rewards_of_a_waiting_seat_are_summed_until_it_acts():
+    """The interface gets their sum."""
+    raw, wrapped = Cards(1, turns=True), wrap_environment(Cards(1, turns=True), {"player": Identity()})
     right = Rule(lambda obs, mask: np.stack([obs["card"], 0 * obs["card"]], axis=1))
     wrong = Rule(lambda obs, mask: np.stack([(obs["card"] + 1) % CARDS, 0 * obs["card"]], axis=1))
     assert play(raw, [right, wrong], [0]).tolist() == play(wrapped, [right, wrong], [0]).tolist() == [[2, -2]]
 
 
-def test_a_match_that_is_given_up_leaves_no_reward_to_the_next():
-    """What a waiting seat was owed is gone after a reset in mid-match, for the interface too."""
+def test_a_reset_drops_pending_rewards():
+    """Also for the interface."""
     shown = []
 
     class Told(Identity):
@@ -284,7 +284,7 @@ def test_a_match_that_is_given_up_leaves_no_reward_to_the_next():
             shown.append(view.reward.tolist())
             return view
 
-    game = on_environment(Cards(1, turns=True), {"player": Told()})
+    game = wrap_environment(Cards(1, turns=True), {"player": Told()})
     game.reset(np.zeros(1, np.uint64))
     first_card = {"player": np.zeros((1, 2, 2), np.int64)}
     game.step(first_card)
@@ -294,21 +294,21 @@ def test_a_match_that_is_given_up_leaves_no_reward_to_the_next():
     assert game.step(first_card).roles["player"].reward.tolist() == [[0, 0]]
 
 
-def test_a_start_carries_no_reward_whatever_the_interface_adds():
-    """An interface may give rewards of its own, but only for what was done."""
+def test_the_first_tick_has_no_reward():
+    """Even if the interface adds rewards."""
 
     class Bonus(Identity):
         def observe(self, view, seat_ids):
             return attrs.evolve(view, reward=view.reward + np.float32(1))
 
-    game = on_environment(Cards(1), {"player": Bonus()})
+    game = wrap_environment(Cards(1), {"player": Bonus()})
     assert game.reset(np.zeros(1, np.uint64)).roles["player"].reward.tolist() == [[0, 0]]
     assert game.step({"player": np.ones((1, 2, 2), np.int64) * [2, 0]}).roles["player"].reward.tolist() == [[1, 1]]
 
 
-def test_memory_counts_decisions_on_the_environment_as_on_the_agent():
-    """A seat that waits is not observed, so a stateful interface sees the same in training and in the raw game."""
-    game = on_environment(Cards(1, turns=True), {"player": Count()})
+def test_stateful_interfaces_count_decisions_not_ticks():
+    """On an environment as on an agent."""
+    game = wrap_environment(Cards(1, turns=True), {"player": Count()})
     tick = game.reset(np.array([0], np.uint64))
     counts = []
     while tick.roles["player"].acting.any():
@@ -319,9 +319,9 @@ def test_memory_counts_decisions_on_the_environment_as_on_the_agent():
     assert tick.roles["player"].observation["count"].tolist() == [[2, 2]]  # the end is shown to everybody
 
 
-def test_resetting_one_row_leaves_the_memory_of_the_others():
-    """Matches of one batch do not meet in the interface."""
-    game = on_environment(Cards(2), {"player": Count()})
+def test_resetting_one_match_keeps_the_state_of_the_others():
+    """States of matches are separate."""
+    game = wrap_environment(Cards(2), {"player": Count()})
     game.reset(np.zeros(2, np.uint64))
     game.step({"player": np.zeros((2, 2, 2), np.int64)})
     tick = game.reset(np.zeros(1, np.uint64), indices=np.array([1]))
@@ -329,72 +329,72 @@ def test_resetting_one_row_leaves_the_memory_of_the_others():
 
 
 def test_interface_for_an_unknown_role_is_an_error():
-    """The message lists the roles there are."""
+    """The message lists the roles."""
     with pytest.raises(ContractError, match=r"no role 'cat'.*it has player"):
-        _ = on_environment(Cards(), {"cat": Identity()}).spec
+        _ = wrap_environment(Cards(), {"cat": Identity()}).spec
 
 
 def test_spaces_may_be_known_only_after_the_first_reset():
-    """Wrapping and starting such a game works; its spec is there afterwards."""
-    game = on_environment(on_environment(Cards(1, late_spec=True), {"player": Count()}), {"player": CardOnly()})
+    """The spec can be read after the reset."""
+    game = wrap_environment(wrap_environment(Cards(1, late_spec=True), {"player": Count()}), {"player": CardOnly()})
     game.reset(np.zeros(1, np.uint64))
     assert game.spec.role("player").observation_space == spaces.Discrete(CARDS)
 
 
-def test_closing_reaches_the_game():
-    """Close is passed on."""
+def test_close_closes_the_wrapped_environment():
+    """Once."""
     closed = []
     game = Cards()
     game.close = lambda: closed.append(1)
-    on_environment(game, {}).close()
+    wrap_environment(game, {}).close()
     assert closed == [1]
 
 
 # -- playing through an interface ----------------------------------------------------------------------------------
 
 
-def test_wrapped_game_is_playable_only_where_the_game_is():
-    """Rendering is passed on, not invented."""
-    assert not isinstance(on_environment(Cards(), {}), Playable)
-    game = on_environment(PlayableCards(), {"player": OneLabel()})
+def test_wrapped_environments_are_playable_if_the_environment_is():
+    """Rendering is delegated."""
+    assert not isinstance(wrap_environment(Cards(), {}), Playable)
+    game = wrap_environment(PlayableCards(), {"player": OneLabel()})
     game.reset(np.array([2], np.uint64))
     assert game.render(0) == "card 2"
 
 
-def test_actions_are_named_and_typed_in_the_words_of_the_game():
-    """Names come from the raw action, and typing one finds the choice that leads to it."""
-    game = on_environment(PlayableCards(), {"player": OneLabel()})
+def test_typed_actions_are_found_among_transformed_actions():
+    """Names are those of raw actions."""
+    game = wrap_environment(PlayableCards(), {"player": OneLabel()})
     assert game.action_name("player", np.array([5])) == "2!"
     assert game.parse_action("player", "2!").tolist() == [5]
-    plain = on_environment(PlayableCards(), {})
+    plain = wrap_environment(PlayableCards(), {})
     assert plain.parse_action("player", plain.action_name("player", np.array([1, 1]))).tolist() == [1, 1]
 
 
-def test_actions_that_stay_as_they_are_can_be_typed_however_many_there_are(monkeypatch):
-    """Only changed ones are looked for among all there are."""
-    monkeypatch.setattr("ludus_interfaces.environment._TYPEABLE_ACTIONS", 0)
-    game = on_environment(PlayableCards(), {"player": Identity()})
+def test_unchanged_actions_can_be_typed_without_a_search(monkeypatch):
+    """For any number of actions."""
+    monkeypatch.setattr("ludus_interfaces.environment._MAX_SEARCHED_ACTIONS", 0)
+    game = wrap_environment(PlayableCards(), {"player": Identity()})
     assert game.parse_action("player", game.action_name("player", np.array([1, 1]))).tolist() == [1, 1]
-    with pytest.raises(ValueError, match="play the game without it"):
-        on_environment(PlayableCards(), {"player": OneLabel()}).parse_action("player", "2!")
+    with pytest.raises(ValueError, match="play the environment without it"):
+        wrap_environment(PlayableCards(), {"player": OneLabel()}).parse_action("player", "2!")
 
 
-def test_typing_an_action_the_interface_cannot_do_says_so():
-    """An interface that never bids cannot be made to."""
-    game = on_environment(PlayableCards(), {"player": CardOnly()})
-    with pytest.raises(ValueError, match="cannot be done through this interface"):
+def test_typing_an_impossible_action_is_an_error():
+    """The interface never bids."""
+    game = wrap_environment(PlayableCards(), {"player": CardOnly()})
+    with pytest.raises(ValueError, match="is not possible through this interface"):
         game.parse_action("player", "1!")
 
 
-def test_actions_without_choices_cannot_be_typed():
-    """A continuous action space is told apart with a way out."""
+def test_continuous_actions_cannot_be_typed():
+    """The message suggests to play without the interface."""
 
     class Real(Identity):
         def bind(self, raw):
             return Spaces(raw.observation, spaces.Box(0, 1, (1,)))
 
-    game = on_environment(PlayableCards(), {"player": Real()})
-    with pytest.raises(ValueError, match="play the game without it"):
+    game = wrap_environment(PlayableCards(), {"player": Real()})
+    with pytest.raises(ValueError, match="play the environment without it"):
         game.parse_action("player", "1")
 
 
@@ -402,7 +402,7 @@ def test_actions_without_choices_cannot_be_typed():
 
 
 class Single(gymnasium.Env):
-    """A Gymnasium environment: the observation is a 2 by 2 picture of the tick."""
+    """A Gymnasium environment: the observation is a 2 by 2 image of the tick."""
 
     observation_space = spaces.Box(0, 10, (2, 2), np.float32)
     action_space = spaces.Discrete(2)
@@ -417,7 +417,7 @@ class Single(gymnasium.Env):
 
 
 class FromGymnasium:
-    """The smallest adapter: one match of one Gymnasium environment."""
+    """A minimal adapter: one match of one Gymnasium environment."""
 
     num_matches = 1
 
@@ -449,8 +449,8 @@ class FromGymnasium:
         self.env.close()
 
 
-def test_interface_works_on_a_game_with_gymnasium_wrappers():
-    """MyWrapper(env) below, EnvItfWrapper(env1, MyItf()) on top: both transforms apply, in that order."""
+def test_interfaces_combine_with_gymnasium_wrappers():
+    """Both transforms apply, the wrapper first."""
     env1 = gymnasium.wrappers.FlattenObservation(Single())
 
     class Last(Identity):
@@ -460,7 +460,7 @@ def test_interface_works_on_a_game_with_gymnasium_wrappers():
         def observe(self, view, seat_ids):
             return attrs.evolve(view, observation={"obs": view.observation["obs"][:, -1:]})
 
-    env2 = on_environment(FromGymnasium(env1), {"player": Last()})
+    env2 = wrap_environment(FromGymnasium(env1), {"player": Last()})
     assert env2.spec.role("player").observation_space.shape == (1,)
     env2.reset(np.array([1], np.uint64))
     tick = env2.step({"player": np.array([[[1]]])})

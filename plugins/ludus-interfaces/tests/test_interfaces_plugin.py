@@ -19,7 +19,7 @@ COMPONENTS = {component.name: component for component in ludus_register_interfac
 
 
 def test_every_component_can_be_made_and_bound():
-    """Factories and configuration classes exist under the paths registered."""
+    """The registered paths exist."""
     raw = Spaces(spaces.Dict({"obs": spaces.Box(0, 1, (2,))}), spaces.Discrete(2))
     for name, component in COMPONENTS.items():
         options = component.load_config()
@@ -37,20 +37,20 @@ def test_every_component_can_be_made_and_bound():
         ("select-leaves", SelectLeavesConfig(keep=("a",)), SelectLeaves(("a",))),
     ],
 )
-def test_options_reach_the_interface(name, config, expected):
-    """Values of the configuration are those of the object."""
+def test_factories_pass_options(name, config, expected):
+    """Attributes of the interface have the configured values."""
     assert repr(COMPONENTS[name].load_factory()(config)) == repr(expected)
 
 
 @pytest.mark.parametrize("keep", [(), "obs", (1,)])
 def test_select_leaves_needs_names(keep):
-    """An empty list, a bare word and numbers are refused."""
+    """An empty list, a string and numbers are rejected."""
     with pytest.raises(ValueError, match="a list of at least one leaf name"):
         SelectLeavesConfig(keep=keep)
 
 
 def test_the_plugin_module_imports_nothing_heavy():
-    """Listing components must not load numpy-based code of this package or torch."""
+    """Listing components imports neither NumPy code of this package nor torch."""
     code = (
         "import sys, ludus_interfaces.plugin, ludus_interfaces.config\n"
         "assert 'torch' not in sys.modules, 'torch'\n"

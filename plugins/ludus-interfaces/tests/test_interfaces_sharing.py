@@ -1,4 +1,4 @@
-"""Rewards of teams, against numbers worked out by hand."""
+"""Shared rewards equal numbers computed by hand."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PAIRS = {"unit": (0, 1, 0, 1)}
 
 
 class Purse:
-    """Five ticks in which seats earn a tenth of their action; roles in `divided` do by halves: "push" and "rescue"."""
+    """Five ticks in which seats earn a tenth of their action; roles in `divided` earn halves as "push" and "rescue"."""
 
     def __init__(self, num_matches=1, *, teams=CATS, divided=("mouse",), **spec):
         self.num_matches, self.divided = num_matches, divided
@@ -78,7 +78,7 @@ class Purse:
 
 
 class PlayablePurse(Purse):
-    """The same for people."""
+    """The playable variant."""
 
     def render(self, match):
         return f"match {match}"
@@ -91,24 +91,24 @@ class PlayablePurse(Purse):
 
 
 def earn(environment, **tenths):
-    """Play one tick in which the seats earn so many tenths and return the ticks by role."""
+    """Play one tick in which the seats earn these tenths; return the ticks by role."""
     environment.reset(np.zeros(1, np.uint64))
     actions = {name: np.array(values)[None, :, None] for name, values in tenths.items()}
     return environment.step(actions).roles
 
 
 def rewards(environment, **tenths):
-    """Return what the seats received, by role."""
+    """Return the rewards of the seats by role."""
     return {name: role.reward[0].tolist() for name, role in earn(environment, **tenths).items()}
 
 
 def parts(tick):
-    """Return the parts of a role's rewards in the only match."""
+    """Return the reward parts of a role in the only match."""
     return {name: values[0].tolist() for name, values in tick.reward_parts.items()}
 
 
 def close_to(expected):
-    """Compare nested lists with room for rounding."""
+    """Compare nested lists up to rounding."""
     return {name: pytest.approx(values, abs=1e-6) for name, values in expected.items()}
 
 
@@ -125,28 +125,28 @@ def close_to(expected):
     ],
     ids=str,
 )
-def test_rewards_worked_out_by_hand(options, cat, mice):
+def test_rewards_equal_hand_computed_numbers(options, cat, mice):
     """One cat earns 0.5, three mice earn 0, 0.3 and 0.6."""
     seen = rewards(share_rewards(Purse(), **options), cat=[5], mouse=[0, 3, 6])
     assert seen == close_to({"cat": cat, "mouse": mice})
 
 
-def test_teams_are_found_wherever_their_seats_are():
+def test_seats_of_a_team_need_not_be_adjacent():
     """Teams 0, 1, 0, 1 earn 0.1, 0.2, 0.3, 0.6: their means are 0.2 and 0.4."""
     shared = share_rewards(Purse(teams=PAIRS), spirit=1.0, zero_sum=True)
     assert rewards(shared, unit=[1, 2, 3, 6]) == close_to({"unit": [-0.2, 0.2, -0.2, 0.2]})
 
 
-def test_a_team_reaches_over_roles():
-    """A driver and a gunner of one team share what each of them earned."""
+def test_a_team_can_have_seats_of_several_roles():
+    """A driver and a gunner share their rewards."""
     crew = Purse(teams={"driver": (0,), "gunner": (0,)}, divided=())
     assert rewards(share_rewards(crew, spirit=0.5), driver=[2], gunner=[6]) == close_to(
         {"driver": [0.3], "gunner": [0.5]}
     )
 
 
-def test_parts_tell_what_came_from_whom():
-    """Every part of the game is split into one's own, the team's and the opponents'."""
+def test_parts_are_split_by_source():
+    """The seat itself, its team and its opponents."""
     cat, mouse = earn(share_rewards(Purse(), spirit=0.5, zero_sum=True), cat=[5], mouse=[0, 4, 8]).values()
     assert parts(mouse) == close_to(
         {
@@ -164,15 +164,15 @@ def test_parts_tell_what_came_from_whom():
     assert parts(cat)["opponents/push"] == pytest.approx([-0.2])
 
 
-def test_what_remains_of_ones_own_is_told_even_if_it_is_nothing():
-    """With a spirit of 1, the parts of the game keep their names."""
+def test_the_own_part_is_present_even_if_its_weight_is_0():
+    """With a spirit of 1."""
     mouse = earn(share_rewards(Purse(), spirit=1.0), cat=[0], mouse=[0, 4, 8])["mouse"]
     assert parts(mouse)["push"] == [0, 0, 0]
     assert parts(mouse)["team/push"] == pytest.approx([0.2, 0.2, 0.2])
 
 
-def test_a_granted_part_goes_to_all_in_full():
-    """Whoever rescues, all mice get the whole of it; what they push stays their own."""
+def test_all_seats_of_a_team_receive_granted_parts_in_full():
+    """Other parts are not shared."""
     mouse = earn(share_rewards(Purse(), granted=["rescue"]), cat=[0], mouse=[0, 4, 8])["mouse"]
     assert parts(mouse) == close_to(
         {"reward": [0, 0, 0], "push": [0, 0.2, 0.4], "rescue": [0, 0.2, 0.4], "team/rescue": [0.6, 0.4, 0.2]}
@@ -180,8 +180,8 @@ def test_a_granted_part_goes_to_all_in_full():
     assert mouse.reward[0].tolist() == pytest.approx([0.6, 0.8, 1.0])
 
 
-def test_opponents_lose_what_is_granted():
-    """Each mouse receives 0.6 for the rescue and 0.2 for pushing on average, and so much the cat loses."""
+def test_granted_parts_are_subtracted_from_opponents():
+    """Each mouse receives 0.6 for the rescue and 0.2 for pushing on average; the cat loses as much."""
     shared = share_rewards(Purse(), granted=["rescue"], zero_sum=True)
     assert rewards(shared, cat=[0], mouse=[0, 4, 8])["cat"] == pytest.approx([-0.8])
 
@@ -193,8 +193,8 @@ def test_opponents_lose_what_is_granted():
     granted=st.sampled_from([(), ("push",)]),
 )
 @settings(deadline=None, max_examples=25)
-def test_parts_sum_to_the_reward_and_two_equal_teams_to_nothing(tenths, spirit, zero_sum, granted):
-    """Whatever is shared, nothing is lost on the way."""
+def test_parts_sum_to_the_reward_and_two_equal_teams_to_0(tenths, spirit, zero_sum, granted):
+    """For any sharing."""
     game = Purse(teams=PAIRS, divided=("unit",))
     tick = earn(share_rewards(game, spirit=spirit, granted=granted, zero_sum=zero_sum), unit=tenths)["unit"]
     np.testing.assert_allclose(sum(tick.reward_parts.values()), tick.reward, atol=1e-6)
@@ -214,8 +214,8 @@ def test_parts_sum_to_the_reward_and_two_equal_teams_to_nothing(tenths, spirit, 
     ],
     ids=str,
 )
-def test_the_spec_claims_a_zero_sum_where_it_is_one(teams, options, claimed):
-    """Two teams of one size whose rewards all change."""
+def test_the_spec_claims_zero_sum_for_two_teams_of_one_size(teams, options, claimed):
+    """If the rewards of all roles change."""
     assert share_rewards(Purse(teams=teams), **options).spec.zero_sum is claimed
 
 
@@ -229,8 +229,8 @@ def test_the_spec_claims_a_zero_sum_where_it_is_one(teams, options, claimed):
     ],
     ids=str,
 )
-def test_a_zero_sum_of_the_game_stays_where_sharing_keeps_sums(options, kept):
-    """The team's mean moves rewards about inside a team, anything else may not."""
+def test_sharing_keeps_a_zero_sum(options, kept):
+    """Spirit moves rewards within a team; granted parts do not keep sums."""
     assert share_rewards(Purse(zero_sum=True), **options).spec.zero_sum is kept
 
 
@@ -243,15 +243,15 @@ def test_a_zero_sum_of_the_game_stays_where_sharing_keeps_sums(options, kept):
     ],
     ids=str,
 )
-def test_the_reward_range_holds(options, bounds):
-    """Means stay in the range, differences span both ends of it, and of single parts nothing is known."""
+def test_the_reward_range_covers_shared_rewards(options, bounds):
+    """Means stay in the range, differences span both ends of it, granted parts have no known range."""
     assert share_rewards(Purse(reward_range=(0.0, 0.9)), **options).spec.reward_range == bounds
 
 
 @pytest.mark.parametrize("options", [{}, {"spirit": 0.3}, {"zero_sum": True, "granted": ["push"]}], ids=str)
 @pytest.mark.parametrize("teams", [CATS, PAIRS], ids=str)
-def test_the_contract_is_kept(teams, options):
-    """The kit finds nothing wrong with the game whose rewards are shared."""
+def test_shared_rewards_satisfy_the_contract(teams, options):
+    """The environment checks find nothing."""
 
     def make(num_matches):
         game = Purse(num_matches, teams=teams, divided=tuple(teams), reward_range=(0.0, 0.9))
@@ -260,8 +260,8 @@ def test_the_contract_is_kept(teams, options):
     check_environment(make, steps=40)
 
 
-def test_the_rest_of_the_game_stays():
-    """Observations, endings and outcomes are those of the game itself, and closing reaches it."""
+def test_observations_and_outcomes_do_not_change():
+    """Closing is delegated."""
     game = Purse()
     shared = share_rewards(game, spirit=1.0)
     tick = shared.reset(np.zeros(1, np.uint64))
@@ -271,8 +271,8 @@ def test_the_rest_of_the_game_stays():
     assert game.closed
 
 
-def test_people_can_play_it_where_they_could():
-    """Text goes to the game and back."""
+def test_playable_methods_are_delegated():
+    """Text is passed to the environment and back."""
     shared = share_rewards(PlayablePurse(), spirit=1.0)
     assert isinstance(shared, Playable)
     assert (shared.render(3), shared.action_name("cat", np.array([2]))) == ("match 3", "cat 2")
@@ -287,8 +287,8 @@ def test_people_can_play_it_where_they_could():
         ({"granted": ["chese"]}, "purse gives no reward part 'chese' to grant; it gives reward, push, rescue"),
     ],
 )
-def test_unknown_names_are_told_with_the_known_ones(options, message):
-    """A name that the game does not know is a mistake."""
+def test_unknown_names_are_rejected(options, message):
+    """The message lists the known names."""
     with pytest.raises(ContractError, match=message):
         share_rewards(Purse(), **options).reset(np.zeros(1, np.uint64))
 
@@ -298,7 +298,7 @@ def test_unknown_names_are_told_with_the_known_ones(options, message):
 
 @pytest.fixture
 def opened(monkeypatch):
-    """Let every game be a purse and return what was asked for."""
+    """Open every game as a purse; return the requested options."""
     asked = []
 
     def open_game(name, *, options):
@@ -315,8 +315,8 @@ def make_component(num_matches=1, *, game="purse", **options):
     return component.load_factory()(component.load_config()(game=game, **options), num_matches=num_matches)
 
 
-def test_options_reach_the_wrapper_and_the_game(opened):
-    """The game is made with its options, whatever TOML can say, and its rewards are shared."""
+def test_options_are_passed_to_wrapper_and_environment(opened):
+    """The environment is made with its options."""
     options = tomllib.loads(
         """
         mice = 4
@@ -337,8 +337,8 @@ def test_options_reach_the_wrapper_and_the_game(opened):
     assert rewards(granted, cat=[0], mouse=[0, 4, 8])["mouse"] == pytest.approx([0.6, 0.8, 1.0])
 
 
-def test_an_installed_game_is_found_by_its_name():
-    """The name is looked up among the installed environments."""
+def test_an_installed_environment_is_found_by_name():
+    """Among all installed environments."""
     with pytest.raises(ConfigError, match="no installed plugin provides the environment 'nope'"):
         make_component(game="nope")
 
@@ -352,8 +352,8 @@ def test_an_installed_game_is_found_by_its_name():
         ({"game": "team-reward", "options": {"game": "x", "spitir": {"a": 2}}}, "options.spitir: unknown key"),
     ],
 )
-def test_mistakes_are_put_down_to_the_table_they_stand_in(options, problem):
-    """The game has no table of its own in the file of the run."""
+def test_errors_contain_the_path_of_the_option(options, problem):
+    """The wrapped environment has no table of its own in the file."""
     with pytest.raises(ConfigError) as error:
         make_component(**options)
     (line,) = error.value.problems
@@ -384,8 +384,8 @@ final_matches = 0
 """
 
 
-def test_a_run_goes_on_with_its_game_alone(tmp_path, capsys):
-    """How rewards are shared may change; models of one game would play another one where the spaces are equal."""
+def test_a_resumed_run_cannot_change_the_environment(tmp_path, capsys):
+    """How rewards are shared may change."""
     (tmp_path / "run.toml").write_text(RUN)
     assert main(["train", str(tmp_path / "run.toml"), "--run", str(tmp_path / "run")]) == 0
     more = ["resume", str(tmp_path / "run"), "--set", "run.decisions=128", "--set"]
@@ -394,7 +394,7 @@ def test_a_run_goes_on_with_its_game_alone(tmp_path, capsys):
     assert main([*more, "environment.team-reward.spirit=0.5"]) == 0
 
 
-def test_spirit_is_a_share():
+def test_spirit_beyond_1_is_rejected():
     """A spirit beyond 1 is refused."""
     with pytest.raises(ValueError, match=r"expected a number in \[0, 1\]"):
         TeamRewardConfig(game="purse", spirit=1.5)

@@ -1,4 +1,4 @@
-"""Joint seats: side-by-side interfaces, teams of agents and teams of seats [Arena §2.4.1, §2.4.3]."""
+"""Joint seats: combined interfaces, team agents and joined seats [Arena §2.4.1, §2.4.3]."""
 
 from __future__ import annotations
 
@@ -12,11 +12,14 @@ from ludus.errors import ContractError
 from ludus.interface import Identity, SeatView, Spaces, stack
 from ludus.spaces import leaf_spaces
 from ludus.testing import check_environment, check_interface
-from ludus_interfaces.environment import on_environment
+from ludus_interfaces.combine import combine
+from ludus_interfaces.environment import wrap_environment
 from ludus_interfaces.frames import FrameStack
+from ludus_interfaces.joint_seats import join_spaces, split_spaces
 from ludus_interfaces.rewards import RewardParts
 from ludus_interfaces.sharing import share_rewards
-from ludus_interfaces.teams import as_team, combine, join_spaces, split_spaces, team
+from ludus_interfaces.team_agent import team_agent
+from ludus_interfaces.teams import as_team
 
 PART = Spaces(spaces.Dict({"x": spaces.Box(-1, 9, (2,)), "n": spaces.Discrete(5)}), spaces.MultiDiscrete([3, 2]))
 PLAIN = Spaces(spaces.Box(-1, 9, (1,)), spaces.Discrete(4))
@@ -116,7 +119,7 @@ class Plus(Identity):
 
 
 class Share(Identity):
-    """Concatenates the Box leaves of both parts and shows them to each: information is shared inside the team."""
+    """Concatenates the Box leaves of both parts, so that each part observes them."""
 
     def bind(self, raw):
         both = spaces.Box(-np.inf, np.inf, (2,))
@@ -150,7 +153,7 @@ def joint_view(first, second, mask=None):
 
 
 def test_joint_spaces_prefix_leaves_and_concatenate_labels():
-    """Part k has the prefix "k." and its labels follow those of the parts before."""
+    """Part k has the prefix "k.", and its labels follow those of earlier parts."""
     joint = join_spaces([PART, PLAIN])
     assert set(leaf_spaces(joint.observation)) == {"0.x", "0.n", "1.obs"}
     assert joint.action == spaces.MultiDiscrete([3, 2, 4])
@@ -165,7 +168,7 @@ def test_joint_boxes_concatenate_dimensions():
 
 
 def test_parts_of_different_kinds_cannot_be_joined():
-    """Labels and Box actions do not mix."""
+    """Labels and Box actions."""
     with pytest.raises(ContractError, match="cannot join Box actions with labels"):
         join_spaces([PLAIN, Spaces(PLAIN.observation, spaces.Box(0, 1, (1,)))])
 
@@ -173,20 +176,20 @@ def test_parts_of_different_kinds_cannot_be_joined():
 @given(st.lists(st.sampled_from([PART, PLAIN]), min_size=1, max_size=4))
 @settings(deadline=None, max_examples=20)
 def test_splitting_is_the_inverse_of_joining(parts):
-    """Joined spaces come apart into the same parts, given how many labels each has."""
+    """For given numbers of labels."""
     widths = [2 if part is PART else 1 for part in parts]
     assert split_spaces(join_spaces(parts), len(parts), widths=widths) == tuple(parts)
 
 
 def test_leaves_that_do_not_divide_are_an_error():
-    """A joint view needs the leaves of every part and no others."""
+    """All parts need leaves, and there may be no others."""
     with pytest.raises(ContractError, match="observation of 3 parts"):
         split_spaces(join_spaces([PLAIN, PLAIN]), 3)
 
 
 def test_labels_that_do_not_divide_are_an_error():
     """Unequal parts need widths."""
-    with pytest.raises(ContractError, match="give `widths`"):
+    with pytest.raises(ContractError, match="pass valid `widths`"):
         split_spaces(join_spaces([PART, PLAIN]), 2)
 
 
@@ -194,7 +197,7 @@ def test_labels_that_do_not_divide_are_an_error():
 
 
 def test_combined_interfaces_transform_each_its_own_part():
-    """itf1 and itf2 side by side: observations and actions of part 0 pass itf1, those of part 1 pass itf2."""
+    """Observations and actions of part 0 pass the first interface, those of part 1 the second."""
     both = combine(Plus(10), Plus(20))
     both.bind(join_spaces([PLAIN, PLAIN]))
     seen = both.observe(joint_view(1, 2), ONE)
@@ -202,8 +205,8 @@ def test_combined_interfaces_transform_each_its_own_part():
     assert both.act(np.array([[1, 2]]), ONE).tolist() == [[11, 22]]
 
 
-def test_an_interface_on_top_shares_information_inside_the_team():
-    """Combine(itf3, [itf1, itf2]): the parts are transformed first, then itf3 sees both."""
+def test_an_interface_on_a_joint_seat_gets_both_parts():
+    """Combine(itf3, [itf1, itf2]): the parts are transformed first."""
     whole = stack(combine(Plus(10), Plus(20)), Share())
     spaces_seen = whole.bind(join_spaces([PLAIN, PLAIN]))
     seen = whole.observe(joint_view(1, 2), ONE)
@@ -212,14 +215,14 @@ def test_an_interface_on_top_shares_information_inside_the_team():
 
 
 def test_combined_reward_is_the_mean_of_the_parts():
-    """Each part is shown the joint reward."""
+    """Each part gets the joint reward."""
     both = combine(Plus(1), Plus(4))
     both.bind(join_spaces([PLAIN, PLAIN]))
     assert both.observe(joint_view(0, 0), ONE).reward.tolist() == [2.5]
 
 
 class Named(Identity):
-    """Shows these parts of the reward, and their sum as the reward."""
+    """Returns these reward parts, and their sum as the reward."""
 
     def __init__(self, **parts):
         self.parts = {name: np.float32([value]) for name, value in parts.items()}
@@ -229,14 +232,14 @@ class Named(Identity):
 
 
 class Hidden(Identity):
-    """Shows no parts, and twice the reward."""
+    """Returns no parts, and twice the reward."""
 
     def observe(self, view, seat_ids):
         return attrs.evolve(view, reward=2 * view.reward, reward_parts={})
 
 
-def look(*interfaces, **parts):
-    """Return what combined interfaces, and maybe one on top, show of a joint reward made of parts."""
+def observe_joint(*interfaces, **parts):
+    """Return the view of combined interfaces, and of one on top, for a joint reward made of parts."""
     *sides, top = interfaces if len(interfaces) > 2 else (*interfaces, Identity())
     whole = stack(combine(*sides), top)
     whole.bind(join_spaces([PLAIN, PLAIN]))
@@ -248,50 +251,50 @@ def look(*interfaces, **parts):
 
 
 def parts_of(view):
-    """Return the parts of the only row."""
+    """Return the reward parts of the only row."""
     return {name: values.item() for name, values in view.reward_parts.items()}
 
 
-def test_combined_reward_parts_are_the_means_of_the_sides():
-    """As the reward is: weights 1 and 3 of a hit of 4 make 8, and with the win of 1 the reward is 9."""
-    seen = look(RewardParts({"hit": 1.0}), RewardParts({"hit": 3.0}), win=1, hit=4)
+def test_combined_reward_parts_are_means():
+    """Weights 1 and 3 of a hit of 4 make 8; with the win of 1 the reward is 9."""
+    seen = observe_joint(RewardParts({"hit": 1.0}), RewardParts({"hit": 3.0}), win=1, hit=4)
     assert (parts_of(seen), seen.reward.tolist()) == ({"win": 1, "hit": 8}, [9])
 
 
 def test_reward_parts_work_on_top_of_a_joint_seat():
     """Half of the hit of 4 and all of the win of 1: 3."""
-    seen = look(Identity(), Identity(), RewardParts({"hit": 0.5}), win=1, hit=4)
+    seen = observe_joint(Identity(), Identity(), RewardParts({"hit": 0.5}), win=1, hit=4)
     assert (parts_of(seen), seen.reward.tolist()) == ({"win": 1, "hit": 2}, [3])
 
 
-def test_a_part_that_one_side_lacks_counts_as_nothing_there():
-    """(6 + 2) / 2 and (4 + 0) / 2 and (0 + 8) / 2, which add up to the mean of 10 and 10."""
-    seen = look(Named(win=6, hit=4), Named(win=2, push=8))
+def test_a_missing_reward_part_counts_as_0():
+    """(6 + 2) / 2, (4 + 0) / 2 and (0 + 8) / 2 sum to the mean of 10 and 10."""
+    seen = observe_joint(Named(win=6, hit=4), Named(win=2, push=8))
     assert (parts_of(seen), seen.reward.tolist()) == ({"win": 4, "hit": 2, "push": 4}, [10])
 
 
-def test_the_reward_of_a_side_without_parts_is_a_part_of_its_own():
-    """One side shows the win of 3, the other the doubled reward of 6 as a whole, and nothing is lost."""
-    seen = look(Identity(), Hidden(), win=3)
+def test_a_reward_without_parts_is_one_part():
+    """One interface returns the win of 3, the other the doubled reward of 6 as a whole."""
+    seen = observe_joint(Identity(), Hidden(), win=3)
     assert (parts_of(seen), seen.reward.tolist()) == ({"win": 1.5, "reward": 3}, [4.5])
 
 
-def test_where_nobody_has_parts_the_joint_seat_has_none():
+def test_without_parts_the_joint_seat_has_none():
     """Nothing is made up."""
-    assert look(Identity(), Identity()).reward_parts == {}
+    assert observe_joint(Identity(), Identity()).reward_parts == {}
 
 
 @pytest.mark.parametrize(
     ("given", "told"), [({"win": 1, "hit": 4}, "it gives win, hit"), ({}, "it gives none")], ids=["others", "none"]
 )
-def test_asking_a_joint_seat_for_a_part_that_nobody_has_is_an_error(given, told):
-    """The message names the part and those that there are."""
+def test_unknown_parts_of_a_joint_seat_are_rejected(given, told):
+    """The message lists the known parts."""
     with pytest.raises(ContractError, match=f"gives no reward part 'psh'; {told}"):
-        look(Identity(), Identity(), RewardParts({"psh": 1.0}), **given)
+        observe_joint(Identity(), Identity(), RewardParts({"psh": 1.0}), **given)
 
 
-def test_combined_interfaces_hear_of_the_progress():
-    """Half of the budget is used: guidance of 4 is worth 4 on one side and, faded by half, 2 on the other."""
+def test_combined_interfaces_get_the_progress():
+    """At half of the budget a guidance of 4 is 4 for one interface and, faded, 2 for the other."""
     both = combine(Identity(), RewardParts({}, fade={"hint": 1.0}))
     both.bind(join_spaces([PLAIN, PLAIN]))
     stack(both).set_progress(0.5)
@@ -301,7 +304,7 @@ def test_combined_interfaces_hear_of_the_progress():
 
 
 def test_combined_masks_stay_with_their_parts():
-    """Every part sees and returns its own slice."""
+    """Every part gets and returns its own columns."""
 
     class Reverse(Identity):
         def observe(self, view, seat_ids):
@@ -314,8 +317,8 @@ def test_combined_masks_stay_with_their_parts():
     assert np.flatnonzero(seen).tolist() == [0, 7]
 
 
-def test_a_part_without_a_mask_has_everything_legal():
-    """Where only one part masks, the other's slice is all True."""
+def test_without_a_mask_all_actions_of_a_part_are_legal():
+    """If another part has a mask."""
 
     class Unmask(Identity):
         def observe(self, view, seat_ids):
@@ -328,7 +331,7 @@ def test_a_part_without_a_mask_has_everything_legal():
 
 
 def test_combining_nothing_or_one_object_twice_is_an_error():
-    """A joint seat has parts, and parts have memories of their own."""
+    """States of parts are separate."""
     with pytest.raises(ContractError, match="at least one"):
         combine()
     interface = Identity()
@@ -336,8 +339,8 @@ def test_combining_nothing_or_one_object_twice_is_an_error():
         combine(interface, interface)
 
 
-def test_combined_reset_reaches_every_part():
-    """A new match is announced to all."""
+def test_combined_interfaces_are_all_reset():
+    """At the start of a match."""
     told = []
 
     class Told(Identity):
@@ -349,7 +352,7 @@ def test_combined_reset_reaches_every_part():
 
 
 def test_combined_interfaces_pass_the_check():
-    """Interfaces side by side, one with memory, keep the promises together."""
+    """One of them is stateful."""
     check_interface(lambda: combine(Identity(), FrameStack(2)), join_spaces([PART, PART]))
 
 
@@ -357,36 +360,36 @@ def test_combined_interfaces_pass_the_check():
 
 
 def test_a_team_of_agents_acts_as_one_agent():
-    """agt3 = AgtItfWrapper([A1(), A2()], itf): the interface is passed, and each agent decides for its part."""
+    """AgtItfWrapper([A1(), A2()], itf) of the paper: each agent decides for its part behind the interface."""
     members = [
         Rule(lambda obs, mask: obs["obs"].sum(1, keepdims=True)),
         Rule(lambda obs, mask: mask.argmax(1)[:, None]),
     ]
-    agent = team(members, stack(combine(Plus(0), Plus(1)), Share()), raw=join_spaces([PLAIN, PLAIN]))
+    agent = team_agent(members, stack(combine(Plus(0), Plus(1)), Share()), raw=join_spaces([PLAIN, PLAIN]))
     view = joint_view(1, 1, np.eye(8, dtype=bool)[[6]])
     rng = np.random.default_rng(0)
     action = agent.act(view.observation, action_mask=view.action_mask, seat_ids=ONE, rng=rng)
     assert action.tolist() == [[1 + 2, 2 + 1]]  # the sum of what both see; the legal choice 2, through Plus(1)
 
 
-def test_a_team_forgets_together():
-    """A reset reaches every member."""
+def test_a_team_agent_resets_its_members():
+    """All of them."""
     members = [Rule(None), Rule(None)]
-    team(members, raw=join_spaces([PLAIN, PLAIN])).reset(np.array([2]))
+    team_agent(members, raw=join_spaces([PLAIN, PLAIN])).reset(np.array([2]))
     assert [member.forgotten for member in members] == [[2], [2]]
 
 
 def test_a_team_with_too_many_members_is_an_error():
-    """There is one part per agent."""
+    """There must be one part per agent."""
     with pytest.raises(ContractError, match="observation of 3 parts"):
-        team([Rule(None)] * 3, raw=join_spaces([PLAIN, PLAIN]))
+        team_agent([Rule(None)] * 3, raw=join_spaces([PLAIN, PLAIN]))
 
 
 # -- teams of seats ------------------------------------------------------------------------------------------------
 
 
 def test_team_seats_become_one_seat_with_joint_spaces():
-    """Two seats per team: one joint seat per team with prefixed leaves and twice the labels."""
+    """Two seats per team: prefixed leaves and twice the labels."""
     role = as_team(Pairs(), "unit").spec.role("unit")
     assert role.teams == (0, 1)
     assert set(leaf_spaces(role.observation_space)) == {"0.seat", "0.tick", "1.seat", "1.tick"}
@@ -395,7 +398,7 @@ def test_team_seats_become_one_seat_with_joint_spaces():
 
 
 def test_seats_whose_actions_do_not_use_all_labels_are_joined():
-    """A joint action uses all of its labels: what its first one says of the others is true of one seat only."""
+    """`labels_used` would describe one seat only."""
     used = ((True, True), (True, False), (True, False))
     game = as_team(Pairs(labels_used=used), "unit")
     assert game.spec.role("unit").labels_used is None
@@ -422,7 +425,7 @@ def test_a_joint_seat_acts_when_any_of_its_seats_does_and_idle_seats_have_one_ch
 
 
 def test_rewards_of_a_team_are_summed_or_shared():
-    """The default adds the seats' rewards, "shared" takes their mean; so it is for named parts."""
+    """Named parts are joined like the reward."""
     for reward, expected in (("sum", [[1.5, 0.0]]), ("shared", [[0.75, 0.0]])):
         joint = as_team(Pairs(), "unit", reward=reward)
         joint.reset(np.zeros(1, np.uint64))
@@ -430,17 +433,17 @@ def test_rewards_of_a_team_are_summed_or_shared():
         assert tick.roles["unit"].reward.tolist() == tick.roles["unit"].reward_parts["all"].tolist() == expected
 
 
-def test_reward_parts_weigh_what_a_joint_seat_earns():
-    """Of a team that earns 1.5, at half its weight, 0.75; the other team earns nothing."""
+def test_reward_parts_weight_joint_rewards():
+    """Half of 1.5 is 0.75; the other team earns nothing."""
     through = stack(combine(Identity(), Identity()), RewardParts({"all": 0.5}))
-    game = on_environment(as_team(Pairs(), "unit"), {"unit": through})
+    game = wrap_environment(as_team(Pairs(), "unit"), {"unit": through})
     game.reset(np.zeros(1, np.uint64))
     tick = game.step({"unit": np.zeros((1, 2, 4), np.int64)})  # seat 0 is right
     assert tick.roles["unit"].reward.tolist() == [[0.75, 0.0]]
 
 
 @pytest.mark.parametrize("spirit", [0.0, 0.5, 1.0])
-def test_what_a_joint_seat_receives_does_not_depend_on_the_spirit(spirit):
+def test_joint_rewards_do_not_depend_on_the_spirit(spirit):
     """The seats of team 0 earn 1.25 and 0.25: with spirit ½ that is 1 and ½, and 1.5 in any case."""
     game = as_team(share_rewards(Pairs(), spirit=spirit), "unit")
     game.reset(np.zeros(1, np.uint64))
@@ -460,17 +463,17 @@ def test_teams_of_different_sizes_cannot_be_joined():
 
 
 @pytest.mark.parametrize("masked", [True, False])
-def test_a_game_of_teams_is_an_environment(masked):
-    """The joint game keeps the whole environment contract, with an interface per seat on top, too."""
+def test_joined_environments_satisfy_the_contract(masked):
+    """Also with an interface per seat on top."""
     check_environment(lambda n: as_team(Pairs(n, masked=masked), "unit"), steps=20)
     check_environment(
-        lambda n: on_environment(as_team(Pairs(n, masked=masked), "unit"), {"unit": combine(Identity(), Identity())}),
+        lambda n: wrap_environment(as_team(Pairs(n, masked=masked), "unit"), {"unit": combine(Identity(), Identity())}),
         steps=20,
     )
 
 
-def test_a_game_of_teams_is_playable_where_the_game_is():
-    """The actions of the seats are named and typed side by side."""
+def test_joined_environments_are_playable_if_the_environment_is():
+    """Actions of the seats are separated by commas."""
     game = as_team(PlayablePairs(), "unit")
     assert isinstance(game, Playable)
     assert not isinstance(as_team(Pairs(), "unit"), Playable)
@@ -482,7 +485,7 @@ def test_a_game_of_teams_is_playable_where_the_game_is():
         game.parse_action("unit", "1-0")
 
 
-def test_actions_with_commas_of_their_own_are_joined():
-    """Those of a team that is joined again are typed as they are named."""
+def test_actions_that_contain_commas_can_be_joined():
+    """For a team that is joined twice."""
     game = as_team(as_team(PlayablePairs(), "unit"), "unit")
     assert game.parse_action("unit", game.action_name("unit", np.array([1, 0, 2, 1]))).tolist() == [1, 0, 2, 1]

@@ -1,4 +1,4 @@
-"""What the interfaces of this package show and do, against numbers worked out by hand."""
+"""Interfaces compute hand-computed observations, rewards and actions."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ ROW = {
 ONE = np.array([0])
 
 
-def show(interface, observation=ROW, *, raw=RAW, reward=1.0, mask=None, seat_ids=ONE):
+def apply(interface, observation=ROW, *, raw=RAW, reward=1.0, mask=None, seat_ids=ONE):
     """Bind and observe once."""
     interface.bind(raw)
     view = SeatView(observation=observation, action_mask=mask, reward=np.full(len(seat_ids), reward, np.float32))
@@ -46,12 +46,12 @@ def show(interface, observation=ROW, *, raw=RAW, reward=1.0, mask=None, seat_ids
 
 
 def test_flatten_concatenates_all_leaves_in_the_order_of_the_space():
-    """Dict spaces order leaves by name: cards, flags, free, picture, unit."""
-    assert show(Flatten()).observation["obs"].tolist() == [[1, 2, 0, 1, 7.5, 0, 255, 2]]
+    """Dict spaces sort leaves by name: cards, flags, free, picture, unit."""
+    assert apply(Flatten()).observation["obs"].tolist() == [[1, 2, 0, 1, 7.5, 0, 255, 2]]
 
 
 def test_flatten_keeps_bounds():
-    """Every entry has the bounds of the leaf it comes from."""
+    """Every entry has the bounds of its leaf."""
     box = Flatten().bind(RAW).observation
     assert box.low.tolist() == [0, 0, 0, 0, -np.inf, 0, 0, 1]
     assert box.high.tolist() == [1, 2, 1, 1, np.inf, 255, 255, 3]
@@ -60,63 +60,63 @@ def test_flatten_keeps_bounds():
 # -- frame-stack ---------------------------------------------------------------------------------------------------
 
 
-def test_frame_stack_shows_the_newest_last_and_repeats_the_first():
-    """Before there were enough decisions, the first observation fills the gap."""
+def test_frame_stack_puts_the_newest_last_and_repeats_the_first():
+    """The first observation fills missing frames."""
     interface, raw = FrameStack(3), Spaces(spaces.Discrete(9), ACTION)
-    seen = [show(interface, {"obs": np.array([n])}, raw=raw).observation["obs"].tolist() for n in (1, 2, 3, 4)]
-    assert seen == [[[1, 1, 1]], [[1, 1, 2]], [[1, 2, 3]], [[2, 3, 4]]]
+    result = [apply(interface, {"obs": np.array([n])}, raw=raw).observation["obs"].tolist() for n in (1, 2, 3, 4)]
+    assert result == [[[1, 1, 1]], [[1, 1, 2]], [[1, 2, 3]], [[2, 3, 4]]]
 
 
-def test_frame_stack_keeps_streams_apart_and_forgets_on_reset():
-    """A reset of one stream leaves the other's frames."""
+def test_frame_stack_keeps_frames_by_seat_and_clears_them_on_reset():
+    """A reset of one seat keeps the frames of others."""
     interface, raw = FrameStack(2), Spaces(spaces.Discrete(9), ACTION)
     both = np.array([40, 8])
-    show(interface, {"obs": np.array([1, 2])}, raw=raw, seat_ids=both)
+    apply(interface, {"obs": np.array([1, 2])}, raw=raw, seat_ids=both)
     interface.reset(np.array([8]))
-    seen = show(interface, {"obs": np.array([3, 4])}, raw=raw, seat_ids=both).observation["obs"]
-    assert seen.tolist() == [[1, 3], [4, 4]]
+    result = apply(interface, {"obs": np.array([3, 4])}, raw=raw, seat_ids=both).observation["obs"]
+    assert result.tolist() == [[1, 3], [4, 4]]
 
 
 def test_frame_stack_adds_an_axis_to_every_kind_of_leaf():
-    """Shapes grow by a first axis and dtypes stay."""
-    seen = FrameStack(4).bind(RAW).observation
-    assert {name: leaf.shape for name, leaf in seen.spaces.items()} == {
+    """Dtypes do not change."""
+    result = FrameStack(4).bind(RAW).observation
+    assert {name: leaf.shape for name, leaf in result.spaces.items()} == {
         "picture": (4, 1, 2),
         "unit": (4,),
         "cards": (4, 2),
         "flags": (4, 2),
         "free": (4, 1),
     }
-    assert seen["picture"].dtype == np.uint8
+    assert result["picture"].dtype == np.uint8
 
 
-def test_what_frame_stack_shows_is_not_its_memory():
-    """Writing into the frames shown does not change later ones."""
+def test_frame_stack_returns_copies():
+    """Writing to returned frames does not change later ones."""
     interface, raw = FrameStack(2), Spaces(spaces.Discrete(9), ACTION)
-    show(interface, {"obs": np.array([5])}, raw=raw).observation["obs"][:] = 0
-    assert show(interface, {"obs": np.array([6])}, raw=raw).observation["obs"].tolist() == [[5, 6]]
+    apply(interface, {"obs": np.array([5])}, raw=raw).observation["obs"][:] = 0
+    assert apply(interface, {"obs": np.array([6])}, raw=raw).observation["obs"].tolist() == [[5, 6]]
 
 
 # -- one-hot -------------------------------------------------------------------------------------------------------
 
 
-def test_one_hot_turns_numbers_into_vectors():
+def test_one_hot_encodes_numbers():
     """Discrete counts from its start; a MultiDiscrete leaf becomes one vector per number, side by side."""
-    seen = show(OneHot()).observation
-    assert seen["unit"].tolist() == [[0, 1, 0]]
-    assert seen["cards"].tolist() == [[0, 1, 0, 0, 1]]
-    assert seen["picture"] is ROW["picture"]
+    result = apply(OneHot()).observation
+    assert result["unit"].tolist() == [[0, 1, 0]]
+    assert result["cards"].tolist() == [[0, 1, 0, 0, 1]]
+    assert result["picture"] is ROW["picture"]
 
 
 def test_one_hot_can_be_limited_to_some_leaves():
-    """Other leaves stay numbers."""
-    seen = show(OneHot(["unit"])).observation
-    assert seen["unit"].shape == (1, 3)
-    assert seen["cards"] is ROW["cards"]
+    """Other leaves do not change."""
+    result = apply(OneHot(["unit"])).observation
+    assert result["unit"].shape == (1, 3)
+    assert result["cards"] is ROW["cards"]
 
 
-def test_one_hot_refuses_a_leaf_of_another_kind():
-    """The message lists what could be changed."""
+def test_one_hot_rejects_a_leaf_of_another_kind():
+    """The message lists supported leaves."""
     with pytest.raises(ContractError, match="no Discrete or MultiDiscrete leaf 'free'; there are cards, unit"):
         OneHot(["free"]).bind(RAW)
 
@@ -124,29 +124,29 @@ def test_one_hot_refuses_a_leaf_of_another_kind():
 # -- scale-observation ---------------------------------------------------------------------------------------------
 
 
-def test_scale_observation_maps_bounds_to_the_range_and_leaves_unbounded_entries():
-    """0 … 255 becomes -1 … 1; an unbounded leaf stays."""
-    seen = show(ScaleObservation()).observation
-    assert seen["picture"].tolist() == [[[-1, 1]]]
-    assert seen["free"].tolist() == [[7.5]]
-    assert seen["unit"] is ROW["unit"]
+def test_scale_observation_scales_bounded_leaves_only():
+    """0 … 255 becomes -1 … 1."""
+    result = apply(ScaleObservation()).observation
+    assert result["picture"].tolist() == [[[-1, 1]]]
+    assert result["free"].tolist() == [[7.5]]
+    assert result["unit"] is ROW["unit"]
 
 
 def test_scale_observation_takes_another_range():
     """0 … 255 becomes 0 … 1."""
-    seen = show(ScaleObservation(0, 1), {**ROW, "picture": np.array([[[51, 255]]], np.uint8)}).observation
-    np.testing.assert_allclose(seen["picture"], [[[0.2, 1]]], rtol=1e-6)
+    result = apply(ScaleObservation(0, 1), {**ROW, "picture": np.array([[[51, 255]]], np.uint8)}).observation
+    np.testing.assert_allclose(result["picture"], [[[0.2, 1]]], rtol=1e-6)
 
 
-def test_scale_observation_refuses_an_empty_range():
+def test_scale_observation_rejects_an_empty_range():
     """Low must be below high."""
     with pytest.raises(ContractError, match="low < high"):
         ScaleObservation(1, 1).bind(RAW)
 
 
 @pytest.mark.parametrize("dtype", [np.int32, np.uint32, np.int64, np.float32])
-def test_scale_observation_takes_the_limits_of_a_dtype_for_no_bounds(dtype):
-    """Between them all that is ever seen would become one number."""
+def test_scale_observation_ignores_limits_of_a_dtype(dtype):
+    """They would make all observations nearly equal."""
     limits = np.finfo(dtype) if dtype is np.float32 else np.iinfo(dtype)
     leaf = spaces.Box(np.array([limits.min, 0], dtype), np.array([limits.max, 10], dtype), dtype=dtype)
     interface = ScaleObservation()
@@ -156,16 +156,16 @@ def test_scale_observation_takes_the_limits_of_a_dtype_for_no_bounds(dtype):
     assert (bound.low.tolist(), bound.high.tolist()) == ([np.float32(limits.min), -1], [np.float32(limits.max), 1])
 
 
-def test_scale_observation_leaves_entries_with_one_bound():
-    """Where the other bound is missing there is nothing to map; a bounded entry beside them is mapped all the same."""
+def test_scale_observation_does_not_change_entries_with_one_bound():
+    """Bounded entries of the same leaf are scaled."""
     low = np.array([-5, 5, -np.inf, -np.inf, 0], np.float32)
     high = np.array([np.inf, np.inf, 4, np.inf, 10], np.float32)
     interface = ScaleObservation(-2, 2)
     bound = interface.bind(Spaces(spaces.Box(low, high), ACTION))
     row = {"obs": np.array([[3, 7, -9, 1e9, 5]], np.float32)}
     view = SeatView(observation=row, action_mask=None, reward=np.zeros(1, np.float32))
-    seen = interface.observe(view, np.zeros(1, np.int64)).observation["obs"]
-    assert seen.tolist() == [[3, 7, -9, 1e9, 0]]
+    result = interface.observe(view, np.zeros(1, np.int64)).observation["obs"]
+    assert result.tolist() == [[3, 7, -9, 1e9, 0]]
     assert bound.observation.low.tolist() == [-5, 5, -np.inf, -np.inf, -2]
     assert bound.observation.high.tolist() == [np.inf, np.inf, 4, np.inf, 2]
 
@@ -173,7 +173,7 @@ def test_scale_observation_leaves_entries_with_one_bound():
 @given(st.floats(-1e6, 1e6), st.floats(1e-3, 1e6))
 @settings(deadline=None, max_examples=30)
 def test_scaled_observations_stay_in_their_space(low, width):
-    """Rounding never leads out of the promised bounds."""
+    """Despite of rounding."""
     raw = Spaces(spaces.Box(np.float32(low), np.float32(low + width), (5,)), ACTION)
     check_interface(ScaleObservation, raw, rows=3, steps=1)
 
@@ -183,22 +183,22 @@ def test_scaled_observations_stay_in_their_space(low, width):
 
 def test_scale_reward_multiplies_and_clips():
     """The factor comes first; 0 means no clipping."""
-    assert show(ScaleReward(10), reward=0.5).reward.tolist() == [5]
-    assert show(ScaleReward(10, clip=2), reward=0.5).reward.tolist() == [2]
-    assert show(ScaleReward(10, clip=2), reward=-0.5).reward.tolist() == [-2]
+    assert apply(ScaleReward(10), reward=0.5).reward.tolist() == [5]
+    assert apply(ScaleReward(10, clip=2), reward=0.5).reward.tolist() == [2]
+    assert apply(ScaleReward(10, clip=2), reward=-0.5).reward.tolist() == [-2]
 
 
 # -- select-leaves -------------------------------------------------------------------------------------------------
 
 
-def test_select_leaves_shows_only_the_leaves_to_keep():
-    """The others are gone from space and view."""
+def test_select_leaves_removes_other_leaves():
+    """From space and view."""
     interface = SelectLeaves(["free", "unit"])
-    assert set(interface.bind(RAW).observation.spaces) == set(show(interface).observation) == {"free", "unit"}
+    assert set(interface.bind(RAW).observation.spaces) == set(apply(interface).observation) == {"free", "unit"}
 
 
-def test_select_leaves_names_the_leaves_there_are():
-    """A wrong name is an error with the right ones."""
+def test_select_leaves_rejects_unknown_leaves():
+    """The message lists the known ones."""
     with pytest.raises(ContractError, match="no observation leaf 'units'; there are cards, flags"):
         SelectLeaves(["units"]).bind(RAW)
 
@@ -206,7 +206,7 @@ def test_select_leaves_names_the_leaves_there_are():
 # -- merge-labels --------------------------------------------------------------------------------------------------
 
 
-def test_merge_labels_offers_every_combination_once():
+def test_merge_labels_has_every_combination_once():
     """Choices 0 … 5 are all pairs of the labels."""
     interface = MergeLabels()
     assert interface.bind(RAW).action == spaces.Discrete(6)
@@ -214,20 +214,20 @@ def test_merge_labels_offers_every_combination_once():
     assert raw.tolist() == [[0, 0], [0, 1], [1, 0], [1, 1], [2, 0], [2, 1]]
 
 
-def test_merged_choice_is_legal_where_all_of_its_labels_are():
+def test_a_merged_choice_is_legal_if_all_of_its_labels_are():
     """The mask is the product of the labels' masks."""
     mask = np.array([[True, False, True, False, True]])
-    assert show(MergeLabels(), mask=mask).action_mask.tolist() == [[False, True, False, False, False, True]]
+    assert apply(MergeLabels(), mask=mask).action_mask.tolist() == [[False, True, False, False, False, True]]
 
 
-def test_merge_labels_refuses_too_many_choices():
-    """The message gives the number and the option."""
-    with pytest.raises(ContractError, match=r"would offer 6 choices .* max_choices = 5"):
+def test_merge_labels_rejects_too_many_choices():
+    """The message names the number and the option."""
+    with pytest.raises(ContractError, match=r"has 6 combinations, more than max_choices = 5"):
         MergeLabels(max_choices=5).bind(RAW)
 
 
-def test_merge_labels_refuses_real_actions():
-    """There is nothing to combine."""
+def test_merge_labels_rejects_continuous_actions():
+    """They have no labels."""
     with pytest.raises(ContractError, match="needs discrete actions"):
         MergeLabels().bind(Spaces(LEAVES, spaces.Box(0, 1, (2,))))
 
@@ -248,16 +248,16 @@ def test_merge_labels_refuses_real_actions():
         lambda: stack(OneHot(), ScaleObservation(), FrameStack(2), Flatten(), MergeLabels(), ScaleReward(0.1)),
     ],
 )
-def test_interface_passes_the_kit(make):
-    """Each interface, and all of them stacked, keep the contract."""
+def test_interfaces_satisfy_the_contract(make):
+    """Each interface, and all of them stacked."""
     check_interface(make, RAW)
 
 
 # -- reward parts ------------------------------------------------------------------------------------------------------
 
 
-def seen(interface, seat_ids, **parts):
-    """Return the reward that the interface makes of parts."""
+def weighted_reward(interface, seat_ids, **parts):
+    """Return the reward that the interface computes from parts."""
     arrays = {name: np.asarray(values, np.float32) for name, values in parts.items()}
     total = np.sum(list(arrays.values()), axis=0).astype(np.float32) if arrays else np.zeros(len(seat_ids), np.float32)
     view = SeatView(
@@ -270,9 +270,9 @@ def seen(interface, seat_ids, **parts):
 
 
 def test_parts_are_weighted():
-    """Those that are not named keep what they earned."""
+    """The weight of unnamed parts is 1."""
     interface = RewardParts({"hit": 0.5, "taken": 0.0})
-    assert seen(interface, [0, 1], win=[1, 0], hit=[4, 2], taken=[-8, -8]) == [3, 1]
+    assert weighted_reward(interface, [0, 1], win=[1, 0], hit=[4, 2], taken=[-8, -8]) == [3, 1]
 
 
 def test_guidance_fades():
@@ -281,29 +281,29 @@ def test_guidance_fades():
     rewards = []
     for progress in (0.0, 0.25, 0.5, 0.75):
         interface.set_progress(progress)
-        rewards.append(seen(interface, [0], win=[1], hint=[1])[0])
+        rewards.append(weighted_reward(interface, [0], win=[1], hint=[1])[0])
     assert rewards == [3, 2, 1, 1]
 
 
-def test_what_counts_once_counts_again_in_the_next_match():
-    """By stream; nothing received does not use it up."""
+def test_parts_in_once_count_once_per_match():
+    """By seat; a reward of 0 does not count."""
     interface = RewardParts({}, once=("cheese",))
     interface.reset(np.array([0, 7]))
-    assert seen(interface, [0, 7], cheese=[0, 5]) == [0, 5]
-    assert seen(interface, [7, 0], cheese=[5, 5]) == [0, 5]
+    assert weighted_reward(interface, [0, 7], cheese=[0, 5]) == [0, 5]
+    assert weighted_reward(interface, [7, 0], cheese=[5, 5]) == [0, 5]
     interface.reset(np.array([7]))
-    assert seen(interface, [0, 7], cheese=[5, 5]) == [0, 5]
+    assert weighted_reward(interface, [0, 7], cheese=[5, 5]) == [0, 5]
 
 
-def test_a_part_that_the_game_does_not_have_is_an_error():
-    """The message names those that it has."""
+def test_unknown_parts_are_rejected():
+    """The message lists the known ones."""
     with pytest.raises(ContractError, match="gives no reward part 'chese'; it gives cheese, win"):
-        seen(RewardParts({"chese": 1.0}), [0], cheese=[1], win=[0])
+        weighted_reward(RewardParts({"chese": 1.0}), [0], cheese=[1], win=[0])
 
 
 @pytest.mark.parametrize("asked", [{"weights": {"win": 2.0}}, {"fade": {"win": 1.0}}, {"once": ["win"]}], ids=str)
-def test_a_reward_without_parts_is_an_error_where_one_is_asked_for(asked):
-    """Otherwise the options would do nothing, and nobody would know."""
+def test_options_for_a_reward_without_parts_are_rejected(asked):
+    """They would have no effect."""
     view = SeatView(observation={}, action_mask=None, reward=np.ones(1, np.float32))
     with pytest.raises(ContractError, match="gives no reward part 'win'; it gives none"):
         RewardParts(**{"weights": {}} | asked).observe(view, np.zeros(1, np.int64))
@@ -311,13 +311,13 @@ def test_a_reward_without_parts_is_an_error_where_one_is_asked_for(asked):
 
 
 def test_without_parts_nothing_changes():
-    """Agents see no rewards, and before the first tick nobody has received any."""
-    assert seen(RewardParts({"win": 2.0}), [0]) == [0]
+    """Agents get no rewards, and there are none before the first tick."""
+    assert weighted_reward(RewardParts({"win": 2.0}), [0]) == [0]
 
 
-def test_an_interface_on_top_sees_the_new_parts():
-    """And hears of the progress."""
+def test_the_next_interface_gets_weighted_parts():
+    """And the progress."""
     below, above = RewardParts({"hit": 0.5}), RewardParts({"hit": 0.5}, fade={"hit": 1.0})
     stacked = stack(below, above)
     stacked.set_progress(0.5)
-    assert seen(stacked, [0], hit=[8]) == [1]
+    assert weighted_reward(stacked, [0], hit=[8]) == [1]

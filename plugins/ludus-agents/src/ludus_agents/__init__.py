@@ -1,1 +1,1 @@
-"""Agents that play any game."""
+"""Agents that can play any environment."""

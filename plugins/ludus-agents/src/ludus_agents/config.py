@@ -15,7 +15,7 @@ _FILE = Check(
 
 @frozen(kw_only=True)
 class ModelConfig:
-    """A frozen model of any run."""
+    """Options of the agent ``model``."""
 
-    file: str = option(check=_FILE, help="model file (…/<hash>.safetensors) with its manifest beside it")
-    deterministic: bool = option(False, help="it takes its most likely actions instead of sampling")
+    file: str = option(check=_FILE, help="Model file, …/<hash>.safetensors, next to its manifest.")
+    deterministic: bool = option(False, help="Whether to take the most likely actions instead of sampling.")

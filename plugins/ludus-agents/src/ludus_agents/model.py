@@ -1,4 +1,4 @@
-"""Frozen models of other runs."""
+"""Frozen models of other runs as agents."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def make_model(config: ModelConfig, *, spec: EnvironmentSpec, role: str) -> Agen
     """Make the agent ``model``; see `ludus.runs.load_agent`.
 
     Raises:
-        ModelError: The file is missing or damaged, or the model learned another game or role.
-        ConfigError: What it is made of is not installed.
+        ModelError: The file is missing or damaged, or the model was trained on another environment or role.
+        ConfigError: A component of the model is not installed.
     """
     return load_agent(config.file, role, spec=spec, deterministic=config.deterministic)

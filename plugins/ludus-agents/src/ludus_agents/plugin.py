@@ -1,4 +1,4 @@
-"""What this distribution offers to ludus."""
+"""Registers the agent ``model``."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ LUDUS_API = 1
 
 @hookimpl
 def ludus_register_agents() -> list[Component]:
-    """Offer ``model``."""
+    """Register ``model``."""
     return [
         Component(
             name="model",
             factory="ludus_agents.model:make_model",
             config="ludus_agents.config:ModelConfig",
-            summary="a frozen model of another run, by its file; evaluates its positions",
+            summary="A frozen model of another run, chosen by its file; evaluates its positions",
         )
     ]

@@ -15,12 +15,12 @@ from ludus.spaces import is_continuous, label_sizes
 
 @define
 class MergeLabels(Identity):
-    """Offers several action labels as one, whose choices are all combinations; the last label varies fastest.
+    """Merges action labels into one label whose choices are all combinations; the last label varies fastest.
 
-    A combination is legal where all of its parts are.
+    A combination is legal if all of its choices are.
 
     Args:
-        max_choices: More combinations than this are an error.
+        max_choices: Limit on the number of combinations.
     """
 
     max_choices: int = field(default=10_000, kw_only=True)
@@ -38,13 +38,13 @@ class MergeLabels(Identity):
         choices = math.prod(self._sizes)
         if choices > self.max_choices:
             raise ContractError(
-                f"merge-labels would offer {choices:,} choices for {raw.action}, more than max_choices = "
-                f"{self.max_choices:,}; keep the labels apart or raise it"
+                f"merge-labels: {raw.action} has {choices:,} combinations, more than max_choices = "
+                f"{self.max_choices:,}; raise it or keep the labels apart"
             )
         return Spaces(raw.observation, spaces.Discrete(choices))
 
     def observe(self, view: SeatView, seat_ids: np.ndarray) -> SeatView:  # noqa: ARG002
-        """Return the view with the mask of combinations."""
+        """Return the view with a mask of combinations."""
         if view.action_mask is None:
             return view
         rows = view.action_mask.shape[0]

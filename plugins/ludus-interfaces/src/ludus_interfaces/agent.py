@@ -1,4 +1,4 @@
-"""Agents that play through interfaces [Arena §2.4.2]."""
+"""Agents behind interfaces [Arena §2.4.2]."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ from ludus.agent import Agent, EvaluatingAgent
 from ludus.environment import Leaves
 from ludus.interface import Interface, SeatView, Spaces
 
-__all__ = ["on_agent"]
+__all__ = ["wrap_agent"]
 
 
-def on_agent(agent: Agent, interface: Interface, *, raw: Spaces | None = None) -> EvaluatingAgent:
-    """Return an agent for the raw game from one that plays in the transformed game [Arena §2.4.2].
+def wrap_agent(agent: Agent, interface: Interface, *, raw: Spaces | None = None) -> EvaluatingAgent:
+    """Return an agent for the raw environment from an agent for the transformed one [Arena §2.4.2].
 
-    Agents made for different observation and action spaces can so meet in the same raw game. Agents see no rewards,
-    so the interface is given zeros.
+    Agents with different observation and action spaces can so play in the same environment. Agents get no rewards, so
+    the rewards of the interface's views are 0.
 
     Args:
-        agent: Takes transformed observations, returns transformed actions.
-        interface: Used by this agent alone.
-        raw: The raw spaces to bind it to; None if it is bound already, or will be before the first decision.
+        agent: Agent for transformed observations and actions.
+        interface: Interface that no other agent uses.
+        raw: Raw spaces to bind the interface to; None if the caller binds it before the first decision.
     """
     if raw is not None:
         interface.bind(raw)
-    return _AgentThrough(agent, interface)
+    return _WrappedAgent(agent, interface)
 
 
 @frozen
-class _AgentThrough:
+class _WrappedAgent:
     agent: Agent
     interface: Interface
 
@@ -42,9 +42,9 @@ class _AgentThrough:
         seat_ids: np.ndarray,
         rng: np.random.Generator,
     ) -> np.ndarray:
-        seen = self._observe(observation, action_mask, seat_ids)
-        chosen = self.agent.act(seen.observation, action_mask=seen.action_mask, seat_ids=seat_ids, rng=rng)
-        return self.interface.act(chosen, seat_ids)
+        view = self._observe(observation, action_mask, seat_ids)
+        action = self.agent.act(view.observation, action_mask=view.action_mask, seat_ids=seat_ids, rng=rng)
+        return self.interface.act(action, seat_ids)
 
     def act_and_evaluate(
         self,
@@ -54,13 +54,13 @@ class _AgentThrough:
         seat_ids: np.ndarray,
         rng: np.random.Generator,
     ) -> tuple[np.ndarray, np.ndarray]:
-        seen, values = self._observe(observation, action_mask, seat_ids), np.full(seat_ids.size, np.nan, np.float32)
-        more: dict[str, Any] = {"action_mask": seen.action_mask, "seat_ids": seat_ids, "rng": rng}
+        view, values = self._observe(observation, action_mask, seat_ids), np.full(seat_ids.size, np.nan, np.float32)
+        options: dict[str, Any] = {"action_mask": view.action_mask, "seat_ids": seat_ids, "rng": rng}
         if isinstance(self.agent, EvaluatingAgent):
-            chosen, values = self.agent.act_and_evaluate(seen.observation, **more)
+            action, values = self.agent.act_and_evaluate(view.observation, **options)
         else:
-            chosen = self.agent.act(seen.observation, **more)
-        return self.interface.act(chosen, seat_ids), values
+            action = self.agent.act(view.observation, **options)
+        return self.interface.act(action, seat_ids), values
 
     def _observe(self, observation: Leaves, action_mask: np.ndarray | None, seat_ids: np.ndarray) -> SeatView:
         view = SeatView(observation=observation, action_mask=action_mask, reward=np.zeros(seat_ids.size, np.float32))

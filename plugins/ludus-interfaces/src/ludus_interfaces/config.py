@@ -1,4 +1,4 @@
-"""Options of the interfaces."""
+"""Options of the interfaces and of the environment ``team-reward``."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 from attrs import frozen
 from ludus.option import Check, at_least, between, finite, option
 
-_LEAVES = "Names of the observation leaves to change; empty: all that can be."
+_LEAVES = "Names of the observation leaves to change; empty: all leaves of a supported kind."
 
 
 def _leaf_names(value: object) -> bool:
@@ -26,7 +26,7 @@ def _are_shares(value: object) -> bool:
 class FrameStackConfig:
     """Options of ``frame-stack``."""
 
-    frames: int = option(4, at_least(1), help="Decisions seen together, the newest included; at least 1.")
+    frames: int = option(4, at_least(1), help="Number of stacked observations, the newest included.")
 
 
 @frozen(kw_only=True)
@@ -34,7 +34,7 @@ class MergeLabelsConfig:
     """Options of ``merge-labels``."""
 
     max_choices: int = option(
-        10_000, at_least(1), help="Most choices the merged label may have; more is an error.", learning=True
+        10_000, at_least(1), help="Limit on the number of choices of the merged label.", learning=True
     )
 
 
@@ -52,25 +52,25 @@ class RewardPartsConfig:
     weights: dict[str, float] = option(
         {},
         Check("a table of finite numbers", _are_weights),
-        help="Factors of reward parts, by name; others keep what they earned.",
+        help="Weights of reward parts by name; 1 for all others.",
         learning=True,
     )
     fade: dict[str, float] = option(
         {},
         Check("shares of the training budget in (0, 1]", _are_shares),
-        help="When the factor of a part has fallen to 0, by name, as a share of the training budget.",
+        help="Shares of the training budget, by part, after which the weight of a part is 0.",
         scheduled=True,
         learning=True,
     )
-    once: tuple[str, ...] = option((), help="Parts of which only the first one in a match counts.", learning=True)
+    once: tuple[str, ...] = option((), help="Parts that count only once per match and seat.", learning=True)
 
 
 @frozen(kw_only=True)
 class ScaleObservationConfig:
     """Options of ``scale-observation``."""
 
-    low: float = option(-1.0, finite(), help="What the lower bound of a leaf becomes.")
-    high: float = option(1.0, finite(), help="What the upper bound of a leaf becomes; above `low`.")
+    low: float = option(-1.0, finite(), help="Lower end of the range.")
+    high: float = option(1.0, finite(), help="Upper end of the range; above `low`.")
     leaves: tuple[str, ...] = option((), help=_LEAVES)
 
 
@@ -78,7 +78,7 @@ class ScaleObservationConfig:
 class ScaleRewardConfig:
     """Options of ``scale-reward``."""
 
-    factor: float = option(1.0, finite(), help="Rewards are multiplied by this.", learning=True)
+    factor: float = option(1.0, finite(), help="Factor of all rewards.", learning=True)
     clip: float = option(
         0.0, at_least(0.0), help="Scaled rewards are clipped to [-clip, clip]; 0: no clipping.", learning=True
     )
@@ -97,11 +97,13 @@ class SelectLeavesConfig:
 class TeamRewardConfig:
     """Options of the environment ``team-reward``."""
 
-    game: str = option(help="The environment whose rewards are shared, by name.", lasting=True)
-    options: dict[str, Any] = option({}, help="Its options.")
+    game: str = option(help="Name of the environment whose rewards are shared.", lasting=True)
+    options: dict[str, Any] = option({}, help="Options of that environment.")
     spirit: float = option(
-        0.0, between(0.0, 1.0), help="Weight of the team's mean reward, the rest is a seat's own; [0, 1]."
+        0.0, between(0.0, 1.0), help="Weight of the team's mean reward; the rest is the seat's own reward."
     )
-    granted: tuple[str, ...] = option((), help="Reward parts that all of a team receive in full when one earns them.")
-    zero_sum: bool = option(False, help="What the opponents receive on average is taken away.")
-    roles: tuple[str, ...] = option((), help="Roles whose rewards change; empty: all.")
+    granted: tuple[str, ...] = option(
+        (), help="Reward parts that all of a team receive in full if one of it earns them."
+    )
+    zero_sum: bool = option(False, help="Whether to subtract the mean reward of the opponents.")
+    roles: tuple[str, ...] = option((), help="Roles whose rewards change; empty: all roles.")

@@ -1,8 +1,7 @@
-"""The game as it looks through interfaces [Arena §2.4.2].
+"""Environments behind interfaces [Arena §2.4.2].
 
-Nothing here reads the spaces of an environment before somebody asks for its `spec` or resets it, and a reset of the
-game comes before its spec is read. An environment that knows its spaces only after its first `reset` can therefore be
-wrapped like any other; only do not ask for `spec` before.
+The wrapper reads the spec of the wrapped environment on first use, and after a reset if that comes first. So it can
+wrap an environment that determines its spaces during its first `reset`; do not read `spec` before that reset.
 """
 
 from __future__ import annotations
@@ -19,47 +18,57 @@ from ludus.spaces import action_dtype, action_width, label_sizes, leaf_spaces
 
 from ludus_interfaces.wrapping import Wrapper
 
-__all__ = ["on_environment"]
+__all__ = ["wrap_environment"]
 
 
-def on_environment(environment: Environment, interfaces: Mapping[str, Interface]) -> Environment:
-    """Return the game as it looks through interfaces, for training or for any other wrapper on top [Arena §2.4.2].
+def wrap_environment(environment: Environment, interfaces: Mapping[str, Interface]) -> Environment:
+    """Return an environment whose roles are transformed by interfaces [Arena §2.4.2].
 
-    * Roles without an interface stay as they are. Privileged observations stay the game's own; `reward_parts` are left
-      out, as they would no longer add up to the reward.
-    * A reward that arrives while a seat does not act is shown when the seat next acts or its match ends, because that
-      is when the interface looks; until then the observation of that seat is the one it last decided on.
-    * What an interface may break is no longer claimed by the spec: `zero_sum`, `reward_range`, `perfect_information`.
-    * The result is `Playable` where the game is.
+    * Roles without an interface do not change. Privileged observations are those of the environment. The result has no
+      `reward_parts`, since they would not sum to the transformed reward.
+    * A reward of a seat that does not act is passed to the interface when the seat acts again or its match ends. Until
+      then the seat keeps the observation of its last decision.
+    * The spec does not claim properties that interfaces may break: `zero_sum`, `reward_range`, `perfect_information`.
+    * The result is `Playable` if the environment is.
 
     Args:
-        environment: The game; the result is its only user from now on.
-        interfaces: One interface per role name.
+        environment: Environment; the result owns it.
+        interfaces: Interfaces by role.
 
     Raises:
-        ContractError: (when first used) a role is unknown, or an interface cannot work on its spaces.
+        ContractError: On first use: a role is unknown, or an interface cannot work on its spaces.
     """
     require_distinct(tuple(interfaces.values()))
-    kind = _PlayableThrough if isinstance(environment, Playable) else _EnvironmentThrough
+    kind = _PlayableWrappedEnvironment if isinstance(environment, Playable) else _WrappedEnvironment
     return kind(environment, dict(interfaces))
 
 
 @define
-class _Seen:
-    """One role as seen through its interface, in arrays of our own."""
+class _WrappedRole:
+    """One role behind its interface, with its own arrays.
+
+    Attributes:
+        interface: The interface.
+        raw: Role of the wrapped environment.
+        role: Transformed role.
+        tick: Transformed tick.
+        pending: ``[B, S] float32``, raw rewards since the seat's last view.
+        actions: ``[B, S, L']`` raw actions.
+        pending_parts: Parts of `pending`.
+    """
 
     interface: Interface
     raw: Role
     role: Role
     tick: RoleTick
-    pending: np.ndarray  # [B, S] float32: raw reward the interface has not been shown
-    actions: np.ndarray  # [B, S, L'] raw actions
-    pending_parts: dict[str, np.ndarray] = field(factory=dict)  # likewise the reward's parts
+    pending: np.ndarray
+    actions: np.ndarray
+    pending_parts: dict[str, np.ndarray] = field(factory=dict)
 
     @classmethod
-    def make(cls, raw: Role, interface: Interface, matches: int) -> _Seen:
+    def make(cls, raw: Role, interface: Interface, num_matches: int) -> _WrappedRole:
         role = bind_role(raw, interface)
-        shape = (matches, raw.num_seats)
+        shape = (num_matches, raw.num_seats)
         leaves = leaf_spaces(role.observation_space)
         return cls(
             interface,
@@ -75,62 +84,63 @@ class _Seen:
             np.zeros((*shape, action_width(raw.action_space)), action_dtype(raw.action_space)),
         )
 
-    def seat_ids(self, rows: np.ndarray, seats: np.ndarray) -> np.ndarray:
-        return np.asarray(rows * self.raw.num_seats + seats)
+    def seat_ids(self, matches: np.ndarray, seats: np.ndarray) -> np.ndarray:
+        return np.asarray(matches * self.raw.num_seats + seats)
 
-    def start(self, tick: RoleTick, rows: np.ndarray) -> None:
-        """New matches start in `rows`: everybody sees the start, and those who do not act yet forget it again."""
-        everybody = np.zeros_like(tick.acting)
-        everybody[rows] = True
-        self.interface.reset(self.seat_ids(*np.nonzero(everybody)))
+    def start_matches(self, tick: RoleTick, indices: np.ndarray) -> None:
+        """Transform the first tick of new matches for all seats, then reset the interface for seats that wait."""
+        new = np.zeros_like(tick.acting)
+        new[indices] = True
+        self.interface.reset(self.seat_ids(*np.nonzero(new)))
         for pending in (self.pending, *self.pending_parts.values()):
-            pending[rows] = 0
-        self._look(tick, everybody)
-        self.tick.reward[rows] = 0
-        self.interface.reset(self.seat_ids(*np.nonzero(everybody & ~tick.acting)))
+            pending[indices] = 0
+        self._observe(tick, new)
+        self.tick.reward[indices] = 0
+        self.interface.reset(self.seat_ids(*np.nonzero(new & ~tick.acting)))
 
-    def advance(self, tick: RoleTick, ended: np.ndarray) -> None:
+    def add_tick(self, tick: RoleTick, ended: np.ndarray) -> None:
+        """Add the rewards of a tick, and transform it for seats that act or whose matches ended."""
         self.pending += tick.reward
         for name, values in tick.reward_parts.items():
             self.pending_parts[name] = self.pending_parts.get(name, 0) + values
         self.tick.reward[:] = 0
-        self._look(tick, tick.acting | ended[:, None])
+        self._observe(tick, tick.acting | ended[:, None])
 
-    def _look(self, tick: RoleTick, chosen: np.ndarray) -> None:
-        rows, seats = np.nonzero(chosen)
-        mine, mask = self.tick, tick.action_mask
-        mine.acting, mine.privileged = tick.acting, tick.privileged
-        if not rows.size:
+    def _observe(self, tick: RoleTick, chosen: np.ndarray) -> None:
+        matches, seats = np.nonzero(chosen)
+        own, mask = self.tick, tick.action_mask
+        own.acting, own.privileged = tick.acting, tick.privileged
+        if not matches.size:
             return
         view = SeatView(
-            observation={name: leaf[rows, seats] for name, leaf in tick.observation.items()},
-            action_mask=None if mask is None else mask[rows, seats],
-            reward=self.pending[rows, seats],
-            reward_parts={name: values[rows, seats] for name, values in self.pending_parts.items()},
+            observation={name: leaf[matches, seats] for name, leaf in tick.observation.items()},
+            action_mask=None if mask is None else mask[matches, seats],
+            reward=self.pending[matches, seats],
+            reward_parts={name: values[matches, seats] for name, values in self.pending_parts.items()},
         )
-        seen = self.interface.observe(view, self.seat_ids(rows, seats))
-        for name, leaf in seen.observation.items():
-            mine.observation[name][rows, seats] = leaf
-        mine.reward[rows, seats] = seen.reward
+        view = self.interface.observe(view, self.seat_ids(matches, seats))
+        for name, leaf in view.observation.items():
+            own.observation[name][matches, seats] = leaf
+        own.reward[matches, seats] = view.reward
         for pending in (self.pending, *self.pending_parts.values()):
-            pending[rows, seats] = 0
-        if seen.action_mask is not None:
-            if mine.action_mask is None:
-                mine.action_mask = np.ones((*chosen.shape, seen.action_mask.shape[1]), bool)
-            mine.action_mask[rows, seats] = seen.action_mask
+            pending[matches, seats] = 0
+        if view.action_mask is not None:
+            if own.action_mask is None:
+                own.action_mask = np.ones((*chosen.shape, view.action_mask.shape[1]), bool)
+            own.action_mask[matches, seats] = view.action_mask
 
-    def to_raw(self, chosen: np.ndarray) -> np.ndarray:
-        """Return the raw actions ``[B, S, L']`` of the acting seats; the others are ignored by the game."""
-        rows, seats = np.nonzero(self.tick.acting)
-        if rows.size:
-            self.actions[rows, seats] = self.interface.act(chosen[rows, seats], self.seat_ids(rows, seats))
+    def raw_actions(self, actions: np.ndarray) -> np.ndarray:
+        """Return raw actions ``[B, S, L']``; entries of seats that do not act are undefined."""
+        matches, seats = np.nonzero(self.tick.acting)
+        if matches.size:
+            self.actions[matches, seats] = self.interface.act(actions[matches, seats], self.seat_ids(matches, seats))
         return self.actions
 
 
 @define
-class _EnvironmentThrough(Wrapper):
+class _WrappedEnvironment(Wrapper):
     interfaces: Mapping[str, Interface]
-    _seen: dict[str, _Seen] = field(init=False, factory=dict)
+    _roles: dict[str, _WrappedRole] = field(init=False, factory=dict)
 
     def _bind(self, raw: EnvironmentSpec) -> EnvironmentSpec:
         unknown = sorted(set(self.interfaces) - {role.name for role in raw.roles})
@@ -141,59 +151,67 @@ class _EnvironmentThrough(Wrapper):
             )
         if not self.interfaces:
             return raw
-        matches = self.environment.num_matches
-        self._seen = {n: _Seen.make(raw.role(n), interface, matches) for n, interface in self.interfaces.items()}
-        roles = tuple(self._seen[role.name].role if role.name in self._seen else role for role in raw.roles)
+        num_matches = self.environment.num_matches
+        self._roles = {
+            name: _WrappedRole.make(raw.role(name), interface, num_matches)
+            for name, interface in self.interfaces.items()
+        }
+        roles = tuple(self._roles[role.name].role if role.name in self._roles else role for role in raw.roles)
         return attrs.evolve(raw, roles=roles, zero_sum=False, reward_range=None, perfect_information=False)
 
-    def _start(self, tick: Tick, rows: np.ndarray) -> None:
-        for name, seen in self._seen.items():
-            seen.start(tick.roles[name], rows)
+    def _start_matches(self, tick: Tick, indices: np.ndarray) -> None:
+        for name, role in self._roles.items():
+            role.start_matches(tick.roles[name], indices)
 
     def step(self, actions: Mapping[str, np.ndarray]) -> Tick:
-        raw = {n: self._seen[n].to_raw(chosen) if n in self._seen else chosen for n, chosen in actions.items()}
+        raw = {
+            name: self._roles[name].raw_actions(chosen) if name in self._roles else chosen
+            for name, chosen in actions.items()
+        }
         tick = self.environment.step(raw)
         ended = tick.terminated | tick.truncated
-        for name, seen in self._seen.items():
-            seen.advance(tick.roles[name], ended)
-        return self._show(tick)
+        for name, role in self._roles.items():
+            role.add_tick(tick.roles[name], ended)
+        return self._transform(tick)
 
-    def _show(self, tick: Tick) -> Tick:
-        roles = {n: self._seen[n].tick if n in self._seen else role for n, role in tick.roles.items()}
+    def _transform(self, tick: Tick) -> Tick:
+        roles = {name: self._roles[name].tick if name in self._roles else role for name, role in tick.roles.items()}
         return Tick(roles=roles, terminated=tick.terminated, truncated=tick.truncated, outcome=tick.outcome)
 
 
-#: Actions that an interface changes are matched with what a person typed by trying them all, up to so many.
-_TYPEABLE_ACTIONS = 10_000
+# Typed actions are found among the transformed ones by a search over all of them, up to this number.
+_MAX_SEARCHED_ACTIONS = 10_000
 
 
-class _PlayableThrough(_EnvironmentThrough):
+class _PlayableWrappedEnvironment(_WrappedEnvironment):
     def render(self, match: int) -> str:
-        return self._game.render(match)
+        return self._playable.render(match)
 
     def action_name(self, role: str, action: np.ndarray) -> str:
-        seen = self._role(role)
-        raw = action if seen is None else seen.interface.act(action[None], np.zeros(1, np.int64))[0]
-        return self._game.action_name(role, raw)
+        wrapped = self._wrapped_role(role)
+        raw = action if wrapped is None else wrapped.interface.act(action[None], np.zeros(1, np.int64))[0]
+        return self._playable.action_name(role, raw)
 
     def parse_action(self, role: str, text: str) -> np.ndarray:
-        wanted, seen = self._game.parse_action(role, text), self._role(role)
-        if seen is None:
-            return wanted
-        if seen.role.action_space == seen.raw.action_space:
-            kept = seen.interface.act(wanted[None], np.zeros(1, np.int64))[0]
-            if np.array_equal(kept, wanted):  # most interfaces leave actions as they are
-                return wanted
-        sizes = label_sizes(seen.role.action_space)
-        if not sizes or np.prod(sizes) > _TYPEABLE_ACTIONS:
-            raise ValueError(f"the actions of {role} cannot be typed through this interface; play the game without it")
-        every = np.stack(np.unravel_index(np.arange(np.prod(sizes)), sizes), axis=1)
-        raw = seen.interface.act(every, np.zeros(len(every), np.int64))
-        fitting = np.flatnonzero((raw == wanted).all(axis=1))
-        if not fitting.size:
-            raise ValueError(f"{text!r} cannot be done through this interface")
-        return np.asarray(every[fitting[0]])
+        raw, wrapped = self._playable.parse_action(role, text), self._wrapped_role(role)
+        if wrapped is None:
+            return raw
+        if wrapped.role.action_space == wrapped.raw.action_space:
+            kept = wrapped.interface.act(raw[None], np.zeros(1, np.int64))[0]
+            if np.array_equal(kept, raw):  # most interfaces do not change actions
+                return raw
+        sizes = label_sizes(wrapped.role.action_space)
+        if not sizes or np.prod(sizes) > _MAX_SEARCHED_ACTIONS:
+            raise ValueError(
+                f"actions of {role} cannot be typed through this interface; play the environment without it"
+            )
+        actions = np.stack(np.unravel_index(np.arange(np.prod(sizes)), sizes), axis=1)
+        raw_actions = wrapped.interface.act(actions, np.zeros(len(actions), np.int64))
+        found = np.flatnonzero((raw_actions == raw).all(axis=1))
+        if not found.size:
+            raise ValueError(f"{text!r} is not possible through this interface")
+        return np.asarray(actions[found[0]])
 
-    def _role(self, role: str) -> _Seen | None:
-        assert self.spec is not None  # binds
-        return self._seen.get(role)
+    def _wrapped_role(self, role: str) -> _WrappedRole | None:
+        assert self.spec is not None  # calls `_bind`
+        return self._roles.get(role)

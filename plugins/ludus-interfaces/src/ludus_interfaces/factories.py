@@ -1,4 +1,4 @@
-"""From options to interfaces."""
+"""Factories of the components."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from ludus_interfaces.rewards import RewardParts, ScaleReward
 from ludus_interfaces.sharing import share_rewards
 
 
-def flatten(config: None) -> Interface:  # noqa: ARG001 - it has no options
+def flatten(config: None) -> Interface:  # noqa: ARG001 - no options
     """Make ``flatten``."""
     return Flatten()
 
@@ -68,13 +68,13 @@ def team_reward(config: TeamRewardConfig, *, num_matches: int) -> Environment:
     """Make ``team-reward``.
 
     Raises:
-        ConfigError: There is no such game, or it has no such options.
-        PluginError: The game's factory raised.
+        ConfigError: There is no such environment, or it has no such options.
+        PluginError: The factory of the environment raised.
     """
     try:
         game = open_game(config.game, options={config.game: config.options})
     except ConfigError as error:
-        raise ConfigError(*(_placed(line, config.game) for line in error.problems)) from None
+        raise ConfigError(*(_with_path(problem, config.game) for problem in error.problems)) from None
     return share_rewards(
         game.make_environment(num_matches),
         spirit=config.spirit,
@@ -84,9 +84,9 @@ def team_reward(config: TeamRewardConfig, *, num_matches: int) -> Environment:
     )
 
 
-def _placed(line: str, game: str) -> str:
-    """Return a line of `open_game` as one about the run's TOML file, in which the game is chosen within a table."""
-    where, _, text = line.partition(": ")
+def _with_path(problem: str, game: str) -> str:
+    """Return a problem of `open_game` with the path of its option in the run's TOML file."""
+    path, _, text = problem.partition(": ")
     if text.startswith("no installed plugin"):
         return f"environment.team-reward.game: {text}"
-    return f"environment.team-reward.options{where.removeprefix(game)}: {text}"
+    return f"environment.team-reward.options{path.removeprefix(game)}: {text}"

@@ -1,4 +1,4 @@
-"""Memory of earlier observations."""
+"""Observations of the last few decisions together."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from ludus.errors import ContractError
 from ludus.interface import Identity, SeatView, Spaces
 from ludus.spaces import leaf_spaces
 
-from ludus_interfaces.per_seat import SeatRows
+from ludus_interfaces.seat_rows import SeatRows
 
 
 @define
 class FrameStack(Identity):
-    """Shows the observations of the last few decisions together, along a new first axis, oldest first.
+    """Stacks the observations of the last F decisions along a new first axis, oldest first.
 
-    A match starts as if its first observation had always been seen. Frames are the decisions of a seat (and the end
-    of its match), not the ticks in between.
+    The first observation of a match fills all frames. Frames are the decisions of a seat and the end of its match, not
+    the ticks in between.
 
     Args:
-        frames: F, how many are seen together.
+        frames: F, the number of frames.
     """
 
     frames: int = 4
     _rows: SeatRows = field(init=False, factory=SeatRows)
-    _memory: Leaves = field(init=False, factory=dict)  # leaves [k, F, …], one row per stream
+    _memory: Leaves = field(init=False, factory=dict)  # leaves [k, F, …], one row per seat id
 
     def bind(self, raw: Spaces) -> Spaces:
         """Return the spaces with stacked leaves."""
@@ -41,7 +41,7 @@ class FrameStack(Identity):
         return Spaces(stacked["obs"] if plain else spaces.Dict(stacked), raw.action)
 
     def reset(self, seat_ids: np.ndarray) -> None:
-        """Forget the frames of these streams."""
+        """Clear the frames of these seats."""
         self._rows.reset(seat_ids)
 
     def observe(self, view: SeatView, seat_ids: np.ndarray) -> SeatView:

@@ -1,4 +1,4 @@
-"""Transforms of observations that need no memory."""
+"""Stateless transforms of observations."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ludus.spaces import leaf_spaces
 
 
 def _bounds(leaf: Space[Any]) -> tuple[np.ndarray, np.ndarray]:
-    """Return the lowest and highest values of a leaf, each ``[size] float32``."""
+    """Return the bounds of a flattened leaf, each ``[size] float32``."""
     if isinstance(leaf, spaces.Box):
         low, high = leaf.low, leaf.high
     elif isinstance(leaf, spaces.Discrete):
@@ -27,21 +27,23 @@ def _bounds(leaf: Space[Any]) -> tuple[np.ndarray, np.ndarray]:
     return np.ravel(low).astype(np.float32), np.ravel(high).astype(np.float32)
 
 
-def _chosen(leaves: dict[str, Space[Any]], names: Sequence[str], kinds: tuple[type, ...]) -> dict[str, Space[Any]]:
-    """Return the leaves of the given kinds, only those in `names` unless it is empty.
+def _select_leaves(
+    leaves: dict[str, Space[Any]], names: Sequence[str], kinds: tuple[type, ...]
+) -> dict[str, Space[Any]]:
+    """Return the leaves of these kinds, restricted to `names` unless it is empty.
 
     Raises:
-        ContractError: A name is no leaf, or is not of these kinds.
+        ContractError: There is no leaf of these kinds with a name.
     """
     fitting = {name: leaf for name, leaf in leaves.items() if isinstance(leaf, kinds)}
     for name in names:
         if name not in fitting:
-            words = " or ".join(kind.__name__ for kind in kinds)
-            raise ContractError(f"there is no {words} leaf {name!r}; there are {', '.join(fitting) or 'none'}")
+            expected = " or ".join(kind.__name__ for kind in kinds)
+            raise ContractError(f"there is no {expected} leaf {name!r}; there are {', '.join(fitting) or 'none'}")
     return {name: fitting[name] for name in names} if names else fitting
 
 
-def _replaced(raw: Spaces, changed: dict[str, Space[Any]]) -> Spaces:
+def _replace_leaves(raw: Spaces, changed: dict[str, Space[Any]]) -> Spaces:
     if not isinstance(raw.observation, spaces.Dict):
         return Spaces(changed.get("obs", raw.observation), raw.action)
     return Spaces(spaces.Dict({**leaf_spaces(raw.observation), **changed}), raw.action)
@@ -49,7 +51,7 @@ def _replaced(raw: Spaces, changed: dict[str, Space[Any]]) -> Spaces:
 
 @define
 class Flatten(Identity):
-    """Shows all leaves as one float32 vector, in the order of the observation space; integers become numbers."""
+    """Concatenates all leaves into one float32 vector, in the order of the observation space."""
 
     _names: tuple[str, ...] = field(init=False, default=())
 
@@ -68,10 +70,10 @@ class Flatten(Identity):
 
 @define
 class OneHot(Identity):
-    """Shows Discrete and MultiDiscrete leaves as float32 vectors of zeros with one 1 per number.
+    """Encodes Discrete and MultiDiscrete leaves as one-hot float32 vectors, one per number.
 
     Args:
-        leaves: Names of the leaves; empty for all of these kinds.
+        leaves: Names of the leaves; empty: all leaves of these kinds.
     """
 
     leaves: Sequence[str] = ()
@@ -82,15 +84,15 @@ class OneHot(Identity):
         """Return the spaces with these leaves as Boxes.
 
         Raises:
-            ContractError: A leaf asked for is missing or of another kind.
+            ContractError: A named leaf is missing or of another kind.
         """
-        chosen = _chosen(leaf_spaces(raw.observation), self.leaves, (spaces.Discrete, spaces.MultiDiscrete))
+        chosen = _select_leaves(leaf_spaces(raw.observation), self.leaves, (spaces.Discrete, spaces.MultiDiscrete))
         for name, leaf in chosen.items():
             sizes = np.ravel(leaf.nvec if isinstance(leaf, spaces.MultiDiscrete) else leaf.n)  # type: ignore[attr-defined]
             starts = np.ravel(leaf.start)  # type: ignore[attr-defined]
             self._widths[name] = int(sizes.sum())
             self._offsets[name] = np.cumsum(sizes) - sizes - starts
-        return _replaced(raw, {name: spaces.Box(0, 1, (self._widths[name],)) for name in chosen})
+        return _replace_leaves(raw, {name: spaces.Box(0, 1, (self._widths[name],)) for name in chosen})
 
     def observe(self, view: SeatView, seat_ids: np.ndarray) -> SeatView:
         """Return the view with one-hot leaves ``[n, size] float32``."""
@@ -103,12 +105,12 @@ class OneHot(Identity):
         return attrs.evolve(view, observation=changed)
 
 
-_UNBOUNDED = 2.0**31  # bounds that far apart are those of a dtype; scaled by them, all that is seen would be one number
+_UNBOUNDED = 2.0**31  # wider bounds are limits of a dtype; scaled by them, all observations would be nearly equal
 
 
 @frozen
 class _Scale:
-    """Maps [first, last] to [low, high]; entries without bounds stay as they are."""
+    """Maps [first, last] linearly to [low, high]; entries without bounds do not change."""
 
     first: np.ndarray
     factor: np.ndarray
@@ -121,7 +123,7 @@ class _Scale:
         return np.asarray(np.clip(scaled, self.low, self.high), np.float32)
 
     @classmethod
-    def of(cls, leaf: spaces.Box, low: float, high: float) -> _Scale:
+    def for_leaf(cls, leaf: spaces.Box, low: float, high: float) -> _Scale:
         first, last = leaf.low.astype(np.float32), leaf.high.astype(np.float32)
         width = last.astype(np.float64) - first
         bounded = (width > 0) & (width < _UNBOUNDED)
@@ -136,14 +138,14 @@ class _Scale:
 
 @define
 class ScaleObservation(Identity):
-    """Maps bounded Box leaves linearly to one range, as float32; unbounded entries stay as they are.
+    """Maps bounded Box leaves linearly to one float32 range; unbounded entries do not change.
 
-    Bounds 2³¹ or more apart, such as those of int32 or of float32 itself, count as none.
+    Entries whose bounds are 2³¹ or more apart, such as the limits of int32 or float32, count as unbounded.
 
     Args:
-        low: What the lower bound becomes.
-        high: What the upper bound becomes.
-        leaves: Names of the leaves; empty for all Box leaves.
+        low: Lower end of the range.
+        high: Upper end of the range.
+        leaves: Names of the leaves; empty: all Box leaves.
     """
 
     low: float = -1.0
@@ -155,15 +157,17 @@ class ScaleObservation(Identity):
         """Return the spaces with these leaves in [low, high].
 
         Raises:
-            ContractError: A leaf asked for is missing or no Box, or the range is empty.
+            ContractError: A named leaf is missing or not a Box, or the range is empty.
         """
         if self.low >= self.high:
             raise ContractError(f"scale-observation needs low < high, got {self.low:g} and {self.high:g}")
-        boxes = _chosen(leaf_spaces(raw.observation), self.leaves, (spaces.Box,))
+        boxes = _select_leaves(leaf_spaces(raw.observation), self.leaves, (spaces.Box,))
         self._scales = {
-            name: _Scale.of(leaf, self.low, self.high) for name, leaf in boxes.items() if isinstance(leaf, spaces.Box)
+            name: _Scale.for_leaf(leaf, self.low, self.high)
+            for name, leaf in boxes.items()
+            if isinstance(leaf, spaces.Box)
         }
-        return _replaced(raw, {name: spaces.Box(scale.low, scale.high) for name, scale in self._scales.items()})
+        return _replace_leaves(raw, {name: spaces.Box(scale.low, scale.high) for name, scale in self._scales.items()})
 
     def observe(self, view: SeatView, seat_ids: np.ndarray) -> SeatView:  # noqa: ARG002
         """Return the view with scaled leaves."""
@@ -173,10 +177,10 @@ class ScaleObservation(Identity):
 
 @define
 class SelectLeaves(Identity):
-    """Shows only some leaves.
+    """Removes all leaves except some.
 
     Args:
-        keep: Their names.
+        keep: Names of the remaining leaves.
     """
 
     keep: Sequence[str]
@@ -185,7 +189,7 @@ class SelectLeaves(Identity):
         """Return the spaces with these leaves.
 
         Raises:
-            ContractError: One is missing.
+            ContractError: A leaf is missing.
         """
         leaves = leaf_spaces(raw.observation)
         missing = [name for name in self.keep if name not in leaves]

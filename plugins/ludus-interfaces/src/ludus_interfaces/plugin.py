@@ -1,4 +1,4 @@
-"""What ludus-interfaces offers; imports nothing heavy."""
+"""Registers the interfaces and the environment ``team-reward``."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ LUDUS_API = 1
 
 @hookimpl
 def ludus_register_environments() -> list[Component]:
-    """Offer the wrapper around environments that a run chooses by name."""
+    """Register ``team-reward``, which wraps another environment."""
     return [
         Component(
             name="team-reward",
             factory="ludus_interfaces.factories:team_reward",
             config="ludus_interfaces.config:TeamRewardConfig",
-            summary="Another environment whose rewards are shared within teams, or set against the opponents'",
+            summary="Another environment with rewards shared within teams or balanced against opponents",
         )
     ]
 
 
 @hookimpl
 def ludus_register_interfaces() -> list[Component]:
-    """Offer the interfaces."""
+    """Register the interfaces."""
     return [
         Component(
             name="flatten",
@@ -45,19 +45,19 @@ def ludus_register_interfaces() -> list[Component]:
             name="one-hot",
             factory="ludus_interfaces.factories:one_hot",
             config="ludus_interfaces.config:OneHotConfig",
-            summary="Discrete observation leaves as 0/1 vectors",
+            summary="Discrete observation leaves as one-hot vectors",
         ),
         Component(
             name="reward-parts",
             factory="ludus_interfaces.factories:reward_parts",
             config="ludus_interfaces.config:RewardPartsConfig",
-            summary="The reward put together anew from its named parts: weights, guidance that fades, once per match",
+            summary="The reward as a weighted sum of its named parts, which can fade or count once per match",
         ),
         Component(
             name="scale-observation",
             factory="ludus_interfaces.factories:scale_observation",
             config="ludus_interfaces.config:ScaleObservationConfig",
-            summary="Bounded observation leaves mapped to one range",
+            summary="Bounded observation leaves scaled to one range",
         ),
         Component(
             name="scale-reward",

@@ -10,16 +10,16 @@ from attrs import define
 from ludus.errors import ContractError
 from ludus.interface import Identity, SeatView
 
-WHOLE_REWARD = "reward"  # the part that stands for a reward without parts
+WHOLE_REWARD = "reward"  # name of the only part of a reward without parts
 
 
 @define
 class ScaleReward(Identity):
-    """Multiplies rewards, and clips them where `clip` is not 0.
+    """Multiplies rewards by a factor and clips them.
 
     Args:
-        factor: Multiplies every reward.
-        clip: Scaled rewards end in [-clip, clip]; 0 for no clipping.
+        factor: Factor of all rewards.
+        clip: Scaled rewards are clipped to [-clip, clip]; 0: no clipping.
     """
 
     factor: float = 1.0
@@ -34,17 +34,16 @@ class ScaleReward(Identity):
 
 
 class RewardParts(Identity):
-    """Puts the reward together anew from the named parts that the environment gives [AET Appendix C].
+    """Replaces the reward by the weighted sum of its named parts [AET Appendix C].
 
-    What a part earned is multiplied by its weight. A *guidance* part shows the way at the start of training and then
-    leaves: its weight falls linearly to 0 while `fade[part]` of the training budget is used. A part in `once` counts
-    only the first time that it is not 0 in a match.
+    The weight of a *guidance* part falls linearly to 0 during the share `fade[part]` of the training budget. A part in
+    `once` counts only the first time that it is not 0 in a match.
 
-    Whatever the reward was is replaced by the sum of its parts, so what scales rewards belongs on top of this.
+    Interfaces that scale rewards belong after this one.
 
     Args:
-        weights: Of the parts; those not named keep what they earned.
-        fade: Share of the training budget, in (0, 1], at whose end the part counts no more.
+        weights: Weights of parts; 1 for all others.
+        fade: Shares of the training budget, in (0, 1], after which the weight of a part is 0.
         once: Parts that count once per match and seat.
     """
 
@@ -59,22 +58,22 @@ class RewardParts(Identity):
         self._fade = dict(fade or {})
         self._once = tuple(once)
         self._progress = 0.0
-        self._had = {part: np.zeros(0, bool) for part in self._once}  # by stream
+        self._received = {part: np.zeros(0, bool) for part in self._once}  # by seat id
 
     def reset(self, seat_ids: np.ndarray) -> None:
-        """Let what counts once count again."""
+        """Let the parts in `once` count again."""
         for part in self._once:
-            self._grown(part, seat_ids)[seat_ids] = False
+            self._received_flags(part, seat_ids)[seat_ids] = False
 
     def set_progress(self, progress: float) -> None:
-        """Hear how much of the training budget is used."""
+        """Set the share of the training budget that is used."""
         self._progress = progress
 
     def observe(self, view: SeatView, seat_ids: np.ndarray) -> SeatView:
-        """Return the view with the reward made of its parts.
+        """Return the view with weighted parts and their sum.
 
         Raises:
-            ContractError: The environment gives no part of a name that the options know, or a reward without parts.
+            ContractError: The environment has no part that an option names.
         """
         parts = view.reward_parts
         unknown = [name for name in (*self._weights, *self._fade, *self._once) if name not in parts]
@@ -83,25 +82,26 @@ class RewardParts(Identity):
                 f"reward-parts: the environment gives no reward part {unknown[0]!r}; it gives "
                 f"{', '.join(parts) or 'none'}"
             )
-        if not parts:  # nothing has been received yet, or whoever decides sees no rewards
+        if not parts:  # before the first reward, and for frozen models
             return view
-        made = {name: self._part(name, values, seat_ids) for name, values in parts.items()}
-        reward = np.asarray(np.sum(list(made.values()), axis=0), np.float32)
-        return attrs.evolve(view, reward=reward, reward_parts=made)
+        weighted = {name: self._weighted(name, values, seat_ids) for name, values in parts.items()}
+        reward = np.asarray(np.sum(list(weighted.values()), axis=0), np.float32)
+        return attrs.evolve(view, reward=reward, reward_parts=weighted)
 
-    def _part(self, name: str, values: np.ndarray, seat_ids: np.ndarray) -> np.ndarray:
+    def _weighted(self, name: str, values: np.ndarray, seat_ids: np.ndarray) -> np.ndarray:
         weight = self._weights.get(name, 1.0)
         if name in self._fade:
             weight *= max(0.0, 1.0 - self._progress / self._fade[name])
         if name in self._once:
-            had = self._grown(name, seat_ids)
-            values = np.where(had[seat_ids], 0, values)
-            had[seat_ids] |= values != 0
+            received = self._received_flags(name, seat_ids)
+            values = np.where(received[seat_ids], 0, values)
+            received[seat_ids] |= values != 0
         return np.asarray(values * np.float32(weight), np.float32)
 
-    def _grown(self, part: str, seat_ids: np.ndarray) -> np.ndarray:
-        had = self._had[part]
-        missing = int(seat_ids.max(initial=-1)) + 1 - had.size
+    def _received_flags(self, part: str, seat_ids: np.ndarray) -> np.ndarray:
+        """Return the flags of a part by seat id, with room for these seats."""
+        flags = self._received[part]
+        missing = int(seat_ids.max(initial=-1)) + 1 - flags.size
         if missing > 0:
-            had = self._had[part] = np.concatenate([had, np.zeros(missing, bool)])
-        return had
+            flags = self._received[part] = np.concatenate([flags, np.zeros(missing, bool)])
+        return flags

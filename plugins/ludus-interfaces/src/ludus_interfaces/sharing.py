@@ -1,7 +1,7 @@
-"""Rewards shared within a team [AET §3.2.4; DIS table 3], and set against those of the opponents.
+"""Rewards shared within teams [AET §3.2.4; DIS table 3] and balanced against those of opponents.
 
-An interface is shown the rewards of its own seats only, and only when these act. What teammates and opponents received
-meanwhile is known to the environment alone, so this is a wrapper around it.
+Interfaces get the rewards of their own seats only, so sharing wraps the environment, which returns the rewards of all
+seats.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ludus_interfaces.wrapping import Wrapper
 
 __all__ = ["share_rewards"]
 
-_FROM = ("", "team/", "opponents/")  # what the names of parts say about who earned them
+_PREFIXES = ("", "team/", "opponents/")  # of parts earned by the seat, its team and its opponents
 
 
 def share_rewards(
@@ -30,124 +30,127 @@ def share_rewards(
     zero_sum: bool = False,
     roles: Collection[str] = (),
 ) -> Environment:
-    """Return the game with the rewards of teams shared.
+    """Return an environment whose rewards are shared within teams.
 
-    Instead of the reward r that it earned itself, a seat receives::
+    A seat that earns the reward r receives::
 
         s = (1 - spirit) · r + spirit · mean of r over its team
         s - mean of s over its opponents                            if zero_sum
 
-    * All seats count on every tick, whether they act or not, and a team reaches over roles.
-    * Of a part ``P`` of the reward, ``P`` is what remains of what the seat earned itself, ``"team/P"`` and
-      ``"opponents/P"`` are what others add. A role without parts has ``P = "reward"``.
-    * What is seen, done and won stays as it is. The result is `Playable` where the game is.
+    * Rewards of all seats count on every tick, also of seats that do not act. A team may have seats of several roles.
+    * Each reward part ``P`` becomes ``P``, the share of the seat itself, ``"team/P"`` and ``"opponents/P"``, the shares
+      of others. A role without parts has the part ``"reward"``.
+    * Observations, actions and outcomes do not change. The result is `Playable` if the environment is.
 
     Args:
-        environment: The game; the result is its only user from now on.
-        spirit: 0: everybody for themselves; 1: all of a team receive the same.
-        granted: Parts that everybody in the team receives in full when one of them earns them, whatever the `spirit`.
-        zero_sum: What the opponents receive on average is taken away.
-        roles: Whose rewards change; empty: those of all. What everybody earns is shared with them all the same.
+        environment: Environment; the result owns it.
+        spirit: Weight of the team's mean reward in [0, 1]; the rest is the seat's own reward.
+        granted: Parts that all seats of a team receive in full if one of them earns them, for any `spirit`.
+        zero_sum: Whether to subtract the mean reward of the opponents.
+        roles: Roles whose rewards change; empty: all roles. Rewards of other roles are shared with them too.
 
     Raises:
-        ContractError: (when first used) there is no such role or part.
+        ContractError: On first use: there is no such role or part.
     """
-    kind = _PlayableSharing if isinstance(environment, Playable) else _Sharing
+    kind = _PlayableSharedRewards if isinstance(environment, Playable) else _SharedRewards
     return kind(environment, spirit, frozenset(granted), zero_sum, frozenset(roles))
 
 
 @define
-class _Sharing(Wrapper):
+class _SharedRewards(Wrapper):
     spirit: float
     granted: frozenset[str]
     zero_sum: bool
     roles: frozenset[str]
-    _weights: dict[str, np.ndarray] = field(init=False, factory=dict)  # see `_weigh`
+    _weights: dict[str, np.ndarray] = field(init=False, factory=dict)  # by role, see `_reward_weights`
 
     def _bind(self, raw: EnvironmentSpec) -> EnvironmentSpec:
         names = [role.name for role in raw.roles]
         if unknown := sorted(self.roles - set(names)):
             raise ContractError(f"{raw.name} has no role {unknown[0]!r} to share rewards; it has {', '.join(names)}")
-        weights, start = self._weigh(raw), 0
+        weights, start = self._reward_weights(raw), 0
         for role in raw.roles:
             columns = slice(start, start := start + role.num_seats)
             if not self.roles or role.name in self.roles:
                 self._weights[role.name] = weights[..., columns]
-        return attrs.evolve(raw, zero_sum=self._sums_to_zero(raw), reward_range=self._range(raw))
+        return attrs.evolve(raw, zero_sum=self._is_zero_sum(raw), reward_range=self._reward_range(raw))
 
-    def _weigh(self, raw: EnvironmentSpec) -> np.ndarray:
-        """Return the weight of what a seat earned in what another receives, ``[3, 2, seats, seats] float32``.
+    def _reward_weights(self, raw: EnvironmentSpec) -> np.ndarray:
+        """Return the weight of an earned reward in a received reward, ``[3, 2, seats, seats] float32``.
 
-        Axes: the names of `_FROM`; parts shared by the spirit and parts granted; who earned; who receives.
+        Axes: `_PREFIXES`; 0 for shared and 1 for granted parts; seat that earns; seat that receives.
         """
         teams = np.array([seat.team for seat in raw.seats])
-        itself, same = np.eye(teams.size), teams[:, None] == teams
-        own = np.stack([(1 - self.spirit) * itself, itself])
-        team = np.stack([self.spirit * same / same.sum(axis=0), same & (itself == 0)])
+        same_seat, same_team = np.eye(teams.size), teams[:, None] == teams
+        own = np.stack([(1 - self.spirit) * same_seat, same_seat])
+        team = np.stack([self.spirit * same_team / same_team.sum(axis=0), same_team & (same_seat == 0)])
         opponents = np.zeros_like(own)
         if self.zero_sum:
-            opponents = -(own + team) @ (~same / np.maximum((~same).sum(axis=0), 1))
+            opponents = -(own + team) @ (~same_team / np.maximum((~same_team).sum(axis=0), 1))
         return np.stack([own, team, opponents]).astype(np.float32)
 
-    def _sums_to_zero(self, raw: EnvironmentSpec) -> bool:
+    def _is_zero_sum(self, raw: EnvironmentSpec) -> bool:
         sizes = np.bincount([seat.team for seat in raw.seats])
         balanced = self.zero_sum and sizes.size == 2 and sizes[0] == sizes[1]
         kept = raw.zero_sum and not self.zero_sum and not self.granted
         return len(self._weights) == len(raw.roles) and bool(balanced or kept)
 
-    def _range(self, raw: EnvironmentSpec) -> tuple[float, float] | None:
-        if raw.reward_range is None or self.granted:  # nothing is known of single parts
+    def _reward_range(self, raw: EnvironmentSpec) -> tuple[float, float] | None:
+        if raw.reward_range is None or self.granted:  # the range of single parts is unknown
             return None
         low, high = raw.reward_range
         return (min(low, low - high), max(high, high - low)) if self.zero_sum else (low, high)
 
     def step(self, actions: Mapping[str, np.ndarray]) -> Tick:
-        return self._show(self.environment.step(actions))
+        return self._transform(self.environment.step(actions))
 
-    def _show(self, tick: Tick) -> Tick:
-        earned = self._earned(tick)
-        roles = {n: self._receive(n, role, earned) if n in self._weights else role for n, role in tick.roles.items()}
+    def _transform(self, tick: Tick) -> Tick:
+        earned = self._earned_parts(tick)
+        roles = {
+            name: self._share(role, self._weights[name], earned) if name in self._weights else role
+            for name, role in tick.roles.items()
+        }
         return attrs.evolve(tick, roles=roles)
 
-    def _earned(self, tick: Tick) -> dict[str, np.ndarray]:
-        """Return what all seats earned by part of the reward, ``[B, seats] float32`` each."""
-        of_roles = [tick.roles[role.name] for role in self.environment.spec.roles]
-        named = [role.reward_parts or {WHOLE_REWARD: role.reward} for role in of_roles]
-        names = dict.fromkeys(name for parts in named for name in parts)
+    def _earned_parts(self, tick: Tick) -> dict[str, np.ndarray]:
+        """Return the reward parts that all seats earned, ``[B, seats] float32`` by name."""
+        roles = [tick.roles[role.name] for role in self.environment.spec.roles]
+        by_role = [role.reward_parts or {WHOLE_REWARD: role.reward} for role in roles]
+        names = dict.fromkeys(name for parts in by_role for name in parts)
         if unknown := sorted(self.granted - set(names)):
             game, known = self.environment.spec.name, ", ".join(names)
             raise ContractError(f"{game} gives no reward part {unknown[0]!r} to grant; it gives {known}")
-        nothing = [np.zeros_like(role.reward) for role in of_roles]
+        zeros = [np.zeros_like(role.reward) for role in roles]
         return {
-            name: np.concatenate([parts.get(name, zero) for parts, zero in zip(named, nothing, strict=True)], axis=1)
+            name: np.concatenate([parts.get(name, zero) for parts, zero in zip(by_role, zeros, strict=True)], axis=1)
             for name in names
         }
 
-    def _receive(self, role: str, tick: RoleTick, earned: Mapping[str, np.ndarray]) -> RoleTick:
-        weights = self._weights[role][:, [int(part in self.granted) for part in earned]]  # [3, parts, seats, S]
+    def _share(self, tick: RoleTick, weights: np.ndarray, earned: Mapping[str, np.ndarray]) -> RoleTick:
+        weights = weights[:, [int(part in self.granted) for part in earned]]  # [3, parts, seats, S]
         values = np.stack(list(earned.values()))  # [parts, B, seats]
         received = np.zeros((*weights.shape[:2], *tick.reward.shape), np.float32)  # [3, parts, B, S]
-        # one by one rather than by a matrix product, whose rounding depends on how many matches there are
+        # not a matrix product: its rounding depends on the number of matches
         for seat in range(values.shape[-1]):
             received += values[..., seat, None] * weights[:, :, None, seat]
-        made = {
-            f"{of}{part}": received[k, p]
+        parts = {
+            f"{prefix}{part}": received[k, p]
             for p, part in enumerate(earned)
-            for k, of in enumerate(_FROM)
+            for k, prefix in enumerate(_PREFIXES)
             if k == 0 or weights[k, p].any()
         }
         reward = np.zeros_like(tick.reward)
-        for part in made.values():
-            reward += part
-        return attrs.evolve(tick, reward=reward, reward_parts=made)
+        for values in parts.values():
+            reward += values
+        return attrs.evolve(tick, reward=reward, reward_parts=parts)
 
 
-class _PlayableSharing(_Sharing):
+class _PlayableSharedRewards(_SharedRewards):
     def render(self, match: int) -> str:
-        return self._game.render(match)
+        return self._playable.render(match)
 
     def action_name(self, role: str, action: np.ndarray) -> str:
-        return self._game.action_name(role, action)
+        return self._playable.action_name(role, action)
 
     def parse_action(self, role: str, text: str) -> np.ndarray:
-        return self._game.parse_action(role, text)
+        return self._playable.parse_action(role, text)

@@ -1,4 +1,4 @@
-"""What environments around an environment share."""
+"""Base class of environments that wrap another environment."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ __all__ = ["Wrapper"]
 
 @define
 class Wrapper(ABC):
-    """An environment around another one; what it adds is `_bind`, `_show`, and its own `step`.
+    """Wraps an environment. Subclasses implement `_bind`, `_transform` and `step`.
 
     Args:
-        environment: The game; the wrapper is its only user.
+        environment: Environment that the wrapper owns.
     """
 
     environment: Environment
@@ -25,18 +25,18 @@ class Wrapper(ABC):
 
     @abstractmethod
     def _bind(self, raw: EnvironmentSpec) -> EnvironmentSpec:
-        """Return the spec for that of the game; called once, before the first tick is shown."""
+        """Return the spec of the wrapper; called once, before the first tick is returned."""
 
     @abstractmethod
-    def _show(self, tick: Tick) -> Tick:
-        """Return how a tick of the game looks."""
+    def _transform(self, tick: Tick) -> Tick:
+        """Return the transformed tick."""
 
-    def _start(self, tick: Tick, indices: np.ndarray) -> None:  # noqa: B027 - most have nothing to begin
-        """Hear that new matches have started at `indices`; `_show` follows."""
+    def _start_matches(self, tick: Tick, indices: np.ndarray) -> None:  # noqa: B027 - optional
+        """Prepare for new matches at these match indices; called before `_transform`."""
 
     @property
     def spec(self) -> EnvironmentSpec:
-        """Return what is known before a match starts; not to be read before the game knows its own."""
+        """Return the spec of the wrapper. The spec of the wrapped environment must be readable."""
         if self._spec is None:
             self._spec = self._bind(self.environment.spec)
         return self._spec
@@ -55,16 +55,16 @@ class Wrapper(ABC):
     ) -> Tick:
         """Start new matches; see `ludus.environment.Environment.reset`."""
         tick = self.environment.reset(seeds, indices=indices, scenarios=scenarios)
-        assert self.spec is not None  # binds, now that a game which learns its spaces by starting knows them
-        self._start(tick, np.arange(self.num_matches) if indices is None else indices)
-        return self._show(tick)
+        assert self.spec is not None  # calls `_bind`, after the reset: see the module `environment`
+        self._start_matches(tick, np.arange(self.num_matches) if indices is None else indices)
+        return self._transform(tick)
 
     def close(self) -> None:
-        """Close the game."""
+        """Close the wrapped environment."""
         self.environment.close()
 
     @property
-    def _game(self) -> Playable:
-        """Return the game, which is known to be playable, for wrappers that are."""
+    def _playable(self) -> Playable:
+        """Return the wrapped environment, for wrappers of playable environments."""
         assert isinstance(self.environment, Playable)
         return self.environment

@@ -1,4 +1,4 @@
-"""Memory per stream for agents and interfaces that remember, without a Python loop over rows."""
+"""Rows of arrays by seat id, for stateful agents and interfaces, without a Python loop."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ def _no_ids() -> np.ndarray:
 
 @define
 class SeatRows:
-    """Gives every stream id a row of its own in the caller's arrays and knows which rows start anew.
+    """Assigns every seat id a row in the caller's arrays, and marks rows of seats whose match starts as fresh.
 
-    Ids may be any int64; they are few and come back (match row * seats + seat), so a row is never given up.
+    Seat ids may be any int64. They are few and occur again, so rows are not released.
     """
 
     _ids: np.ndarray = field(init=False, factory=_no_ids)  # [k] sorted
@@ -25,23 +25,23 @@ class SeatRows:
 
     @property
     def count(self) -> int:
-        """Return k, the number of rows given out; the caller's arrays need that many."""
+        """Return k, the number of rows that the caller's arrays need."""
         return int(self._ids.size)
 
     def rows(self, seat_ids: np.ndarray) -> np.ndarray:
-        """Return the row ``[n] int64`` of each stream; streams not seen before get new, fresh rows."""
+        """Return the row ``[n] int64`` of each seat id; new seat ids get new, fresh rows."""
         known = self._find(seat_ids)
         if not known.all():
             self._add(np.unique(seat_ids[~known]))
         return np.asarray(self._rows[np.searchsorted(self._ids, seat_ids)])
 
     def reset(self, seat_ids: np.ndarray) -> None:
-        """Make the rows of these streams fresh; unknown streams are fresh already."""
+        """Mark the rows of these seat ids as fresh."""
         known = seat_ids[self._find(seat_ids)]
         self._fresh[self._rows[np.searchsorted(self._ids, known)]] = True
 
     def take_fresh(self, rows: np.ndarray) -> np.ndarray:
-        """Return ``[n] bool``: which rows are fresh; from now on none of them is."""
+        """Return ``[n] bool``, whether the rows are fresh, and clear the marks."""
         fresh = self._fresh[rows]
         self._fresh[rows] = False
         return np.asarray(fresh)
@@ -49,8 +49,8 @@ class SeatRows:
     def _find(self, seat_ids: np.ndarray) -> np.ndarray:
         if not self._ids.size:
             return np.zeros(seat_ids.shape, bool)
-        at = np.minimum(np.searchsorted(self._ids, seat_ids), self._ids.size - 1)
-        return np.asarray(self._ids[at] == seat_ids)
+        position = np.minimum(np.searchsorted(self._ids, seat_ids), self._ids.size - 1)
+        return np.asarray(self._ids[position] == seat_ids)
 
     def _add(self, new: np.ndarray) -> None:
         rows = np.arange(self.count, self.count + new.size)

@@ -1,16 +1,16 @@
-"""Rows of streams: stable, distinct, and fresh when a match starts."""
+"""Rows of seat ids are stable, distinct, and fresh when a match starts."""
 
 from __future__ import annotations
 
 import numpy as np
 from hypothesis import given, settings, strategies as st
-from ludus_interfaces.per_seat import SeatRows
+from ludus_interfaces.seat_rows import SeatRows
 
 
 @given(st.lists(st.lists(st.integers(-(2**62), 2**62), min_size=1, max_size=5, unique=True), max_size=6))
 @settings(deadline=None, max_examples=50)
-def test_every_stream_keeps_a_row_of_its_own(batches):
-    """Rows are stable, distinct and as many as there are streams."""
+def test_every_seat_id_keeps_its_row(batches):
+    """There are as many rows as seat ids."""
     table, known = SeatRows(), {}
     for seat_ids in batches:
         rows = table.rows(np.array(seat_ids))
@@ -20,7 +20,7 @@ def test_every_stream_keeps_a_row_of_its_own(batches):
 
 
 def test_rows_are_fresh_once_and_again_after_a_reset():
-    """New and reset streams are fresh until they are looked at; others are not."""
+    """New and reset rows are fresh until they are taken."""
     table = SeatRows()
     seat_ids = np.array([7, 3])
     assert table.take_fresh(table.rows(seat_ids)).tolist() == [True, True]

@@ -1,0 +1,163 @@
+"""Joint seats: several seats as one [Arena §2.4.1].
+
+A *joint* seat has K parts. Its observation leaves are those of the parts with the prefixes ``"0."``, ``"1."``, …. Its
+action concatenates the labels (or Box dimensions) of the parts, and so does its mask.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import accumulate, chain, pairwise
+
+import numpy as np
+from attrs import frozen
+from gymnasium import spaces
+from ludus.errors import ContractError
+from ludus.interface import SeatView, Spaces
+from ludus.spaces import action_width, is_continuous, label_sizes, leaf_spaces
+
+from ludus_interfaces.rewards import WHOLE_REWARD
+
+__all__ = ["JointPart", "join_spaces", "join_views", "joint_parts", "split_spaces", "split_view"]
+
+
+def join_spaces(parts: Sequence[Spaces]) -> Spaces:
+    """Return the spaces of a joint seat with these parts.
+
+    Raises:
+        ContractError: Some parts have Box actions and others labels.
+    """
+    leaves = {f"{k}.{n}": leaf for k, part in enumerate(parts) for n, leaf in leaf_spaces(part.observation).items()}
+    return Spaces(spaces.Dict(leaves), _join_actions([part.action for part in parts]))
+
+
+def _join_actions(parts: Sequence[spaces.Space[object]]) -> spaces.Space[object]:
+    continuous = [is_continuous(part) for part in parts]
+    if not any(continuous):
+        return spaces.MultiDiscrete([n for part in parts for n in label_sizes(part)])
+    boxes = [part for part in parts if isinstance(part, spaces.Box)]
+    if len(boxes) < len(parts):
+        raise ContractError("cannot join Box actions with labels: expected the same kind of actions in all parts")
+    low, high = (np.concatenate([np.ravel(getattr(box, end)) for box in boxes]) for end in ("low", "high"))
+    return spaces.Box(low.astype(np.float32), high.astype(np.float32))
+
+
+def split_spaces(joint: Spaces, parts: int, *, widths: Sequence[int] | None = None) -> tuple[Spaces, ...]:
+    """Return the spaces of the parts of a joint seat; the inverse of `join_spaces`.
+
+    Args:
+        joint: Spaces with leaves ``"0.…"`` to ``f"{parts - 1}.…"``.
+        parts: K.
+        widths: Number of action labels (or Box dimensions) of each part; None if they are equal.
+
+    Raises:
+        ContractError: The leaves or the labels do not divide into K parts.
+    """
+    leaves = [_part_leaves(joint, k) for k in range(parts)]
+    total, named = len(leaf_spaces(joint.observation)), sum(map(len, leaves))
+    if named < total or not all(leaves):
+        names = ", ".join(leaf_spaces(joint.observation))
+        raise ContractError(
+            f"expected the observation of {parts} parts with leaves '0.…', '1.…' and so on, got {names}"
+        )
+    width = action_width(joint.action)
+    split = [width // parts] * parts if widths is None else list(widths)
+    if sum(split) != width or len(split) != parts:
+        raise ContractError(
+            f"{width} action labels do not divide into {parts} parts of widths {split}; pass valid `widths`"
+        )
+    ends = list(pairwise(accumulate(split, initial=0)))
+    return tuple(
+        Spaces(_plain_or_dict(part), _part_action(joint.action, *end)) for part, end in zip(leaves, ends, strict=True)
+    )
+
+
+def _part_leaves(joint: Spaces, k: int) -> dict[str, spaces.Space[object]]:
+    prefix = f"{k}."
+    leaves = leaf_spaces(joint.observation)
+    return {name.removeprefix(prefix): leaf for name, leaf in leaves.items() if name.startswith(prefix)}
+
+
+def _plain_or_dict(leaves: dict[str, spaces.Space[object]]) -> spaces.Space[object]:
+    return leaves["obs"] if set(leaves) == {"obs"} else spaces.Dict(leaves)
+
+
+def _part_action(action: spaces.Space[object], start: int, stop: int) -> spaces.Space[object]:
+    if isinstance(action, spaces.Box):
+        return spaces.Box(np.ravel(action.low)[start:stop], np.ravel(action.high)[start:stop])
+    sizes = label_sizes(action)[start:stop]
+    return spaces.Discrete(sizes[0]) if len(sizes) == 1 else spaces.MultiDiscrete(list(sizes))
+
+
+@frozen
+class JointPart:
+    """The place of one part in the arrays of a joint seat.
+
+    Attributes:
+        names: Leaf names of the part → leaf names of the joint seat.
+        labels: Columns of the action.
+        choices: Columns of the mask.
+    """
+
+    names: Mapping[str, str]
+    labels: slice
+    choices: slice
+
+
+def joint_parts(parts: Sequence[Spaces]) -> tuple[JointPart, ...]:
+    """Return the places of parts with these spaces."""
+    labels = accumulate((action_width(part.action) for part in parts), initial=0)
+    choices = accumulate((sum(label_sizes(part.action)) for part in parts), initial=0)
+    return tuple(
+        JointPart({name: f"{k}.{name}" for name in leaf_spaces(part.observation)}, slice(*label), slice(*choice))
+        for k, (part, label, choice) in enumerate(zip(parts, pairwise(labels), pairwise(choices), strict=True))
+    )
+
+
+def split_view(view: SeatView, parts: Sequence[JointPart]) -> list[SeatView]:
+    """Return the views of the parts; each has the reward of the joint seat."""
+    mask = view.action_mask
+    return [
+        SeatView(
+            observation={own: view.observation[joint] for own, joint in part.names.items()},
+            action_mask=None if mask is None else mask[:, part.choices],
+            reward=view.reward,
+            reward_parts=view.reward_parts,
+        )
+        for part in parts
+    ]
+
+
+def join_views(views: Sequence[SeatView], parts: Sequence[JointPart]) -> SeatView:
+    """Return the view of the joint seat; its reward is the mean over the parts."""
+    observation = {
+        joint: view.observation[own]
+        for view, part in zip(views, parts, strict=True)
+        for own, joint in part.names.items()
+    }
+    mask = None
+    if any(view.action_mask is not None for view in views):
+        mask = np.ones((views[0].reward.size, parts[-1].choices.stop), np.bool_)
+        for view, part in zip(views, parts, strict=True):
+            if view.action_mask is not None:
+                mask[:, part.choices] = view.action_mask
+    return SeatView(
+        observation=observation,
+        action_mask=mask,
+        reward=_mean([view.reward for view in views]),
+        reward_parts=_join_reward_parts(views),
+    )
+
+
+def _join_reward_parts(views: Sequence[SeatView]) -> dict[str, np.ndarray]:
+    """Return the mean over the views of every named reward part, so that parts still sum to the reward."""
+    if not any(view.reward_parts for view in views):
+        return {}
+    parts = [view.reward_parts or {WHOLE_REWARD: view.reward} for view in views]
+    zero = np.zeros_like(views[0].reward)
+    names = dict.fromkeys(chain.from_iterable(parts))
+    return {name: _mean([rewards.get(name, zero) for rewards in parts]) for name in names}
+
+
+def _mean(values: Sequence[np.ndarray]) -> np.ndarray:
+    return np.asarray(np.mean(values, axis=0, dtype=np.float64), np.float32)
