@@ -1,13 +1,12 @@
-"""What a run survives: ``python benchmarks/kill.py [N]`` kills every kind of process N times, at random moments.
+"""Kill the processes of a run and check that nothing is lost: ``python benchmarks/kill.py [N]``.
 
-A Tic-Tac-Toe league runs in real processes. One of them is killed (SIGKILL) and the run must go on by itself; when
-the coordinator is killed, every worker must be gone soon and ``ludus resume`` must go on. Before each kill a witness
-reads the store: what it has seen committed must still be there afterwards, and everything must agree with the log
-and the files.
+A Tic-Tac-Toe league runs in real processes. Every kind of process is killed N times (SIGKILL), at random moments. The
+run must continue by itself; after a kill of the coordinator all workers must end soon, and ``ludus resume`` must
+continue. Everything that was committed before a kill must still exist, and must agree with the log and the files.
 
 ``--league`` kills a league of four algorithms instead, whose rules change shares, pools and generations every second.
-Then all processes are also killed at once, as when the power fails, and everything that the league knows is compared
-with a second count from the log (`kill_witness`).
+Then all processes are also killed at once, as in a power failure, and the state of the league is compared with counts
+from its log (`league_audit`).
 """
 
 from __future__ import annotations
@@ -59,45 +58,45 @@ LEAGUE_VICTIMS = {
     "learner": tuple(f"learner-{player}" for player in LEAGUE_PLAYERS),
     EVERYTHING: (EVERYTHING,),
 }
-PATIENCE_S = 300.0
+TIMEOUT_S = 300.0
 
 
 def processes(parent: int) -> dict[str, int]:
-    """Return the pids of the workers that `parent` started, by name."""
+    """Return the process ids of the workers that `parent` started, by name."""
     command = ["ps", "-A", "-ww", "-o", "pid=,ppid=,command="]
-    shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    found = {}
-    for line in shown.splitlines():
+    listing = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    pids = {}
+    for line in listing.splitlines():
         pid, ppid, arguments = line.split(None, 2)
         name = re.search(r" -m ludus_\w+\.\w+ .*--name (\S+)", arguments)
         if int(ppid) == parent and name:
-            found[name[1]] = int(pid)
-    return found
+            pids[name[1]] = int(pid)
+    return pids
 
 
 def is_alive(pid: int) -> bool:
     """Return whether a process exists and is no zombie."""
-    shown = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True, check=False).stdout
-    return bool(shown.strip()) and not shown.strip().startswith("Z")
+    state = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True, check=False).stdout
+    return bool(state.strip()) and not state.strip().startswith("Z")
 
 
-def wait(condition: Callable[[], bool], *, timeout_s: float = PATIENCE_S) -> float:
-    """Return how many seconds it took until `condition` held.
+def wait(condition: Callable[[], bool], *, timeout_s: float = TIMEOUT_S) -> float:
+    """Wait for a condition and return the seconds that it took.
 
     Raises:
-        TimeoutError: It does not hold after `timeout_s`.
+        TimeoutError: The condition does not hold after `timeout_s`.
     """
     start = time.monotonic()
     while not condition():
         if time.monotonic() - start > timeout_s:
-            raise TimeoutError(f"nothing happened for {timeout_s:.0f} s")
+            raise TimeoutError(f"the condition does not hold after {timeout_s:.0f} s")
         time.sleep(0.05)
     return time.monotonic() - start
 
 
 @frozen(kw_only=True)
 class State:
-    """What a reader of the store sees at one moment."""
+    """Committed state of a run."""
 
     trained: int
     rated: int
@@ -106,7 +105,7 @@ class State:
 
     @classmethod
     def read(cls, folder: Path) -> State:
-        """Read the state of a run; all zeros before it has one."""
+        """Read the state of a run; all zeros before it has a store."""
         try:
             with Store.read(folder) as store:
                 counters = store.counters()
@@ -123,13 +122,13 @@ class State:
         return self.trained + self.rated
 
     def has_passed(self, other: State) -> bool:
-        """Return whether training and rating went on after `other`, and every player learned more."""
+        """Return whether there are more training and rating matches than in `other`, and every player learned more."""
         learned = all(self.learned.get(name, 0) > count for name, count in other.learned.items())
         return self.trained > other.trained and self.rated > other.rated and learned
 
 
-def verified(store: Store) -> list[str]:
-    """Return what ``ludus league verify`` finds, one line each."""
+def run_verify(store: Store) -> list[str]:
+    """Return the findings of ``ludus league verify``, one line each."""
     with open_run(store.run_dir) as run:
         return verify(run)
 
@@ -139,12 +138,12 @@ class League:
     """A run in real processes.
 
     Args:
-        folder: The run folder; ``<folder>.out`` takes what the run prints.
-        settings: Values of the example that are replaced.
-        workers: Samplers.
-        source: The run's TOML file.
-        victims: Who can be killed: kinds of processes, with the names of those that take turns, or `EVERYTHING`.
-        checks: What finds contradictions in the store.
+        folder: Run folder; the output goes to ``<folder>.out``.
+        settings: Values of the TOML file to replace.
+        workers: Number of samplers.
+        source: TOML file of the run.
+        victims: Names of the processes to kill in turns, by kind; `EVERYTHING` kills all at once.
+        checks: Functions that return contradictions in the store, one line each.
     """
 
     folder: Path
@@ -152,17 +151,17 @@ class League:
     workers: int = 1
     source: Path = EXAMPLE
     victims: Mapping[str, Sequence[str]] = field(factory=lambda: VICTIMS)
-    checks: Sequence[Callable[[Store], Iterable[str]]] = (verified,)
+    checks: Sequence[Callable[[Store], Iterable[str]]] = (run_verify,)
     _process: subprocess.Popen[bytes] | None = field(init=False, default=None)
 
     def train(self) -> None:
         """Start the run."""
-        given = [f"run.workers={self.workers}", *self.settings]
-        options = [part for setting in given for part in ("--set", setting)]
+        settings = [f"run.workers={self.workers}", *self.settings]
+        options = [part for setting in settings for part in ("--set", setting)]
         self._start("train", str(self.source), "--run", str(self.folder), *options)
 
     def resume(self) -> None:
-        """Go on with the run."""
+        """Resume the run."""
         self._start("resume", str(self.folder))
 
     def _start(self, *arguments: str) -> None:
@@ -177,36 +176,36 @@ class League:
 
     @property
     def output_path(self) -> Path:
-        """Return the file of what the run printed."""
+        """Return the path of the output."""
         return self.folder.with_name(f"{self.folder.name}.out")
 
     @property
     def output(self) -> str:
-        """Return what the run printed."""
+        """Return the output of the run."""
         return self.output_path.read_text(encoding="utf-8")
 
     @property
     def process(self) -> subprocess.Popen[bytes]:
-        """Return the coordinator's process."""
+        """Return the process of the coordinator."""
         assert self._process is not None, "not started"
         return self._process
 
     @property
     def pids(self) -> dict[str, int]:
-        """Return the pids of all processes of the run."""
+        """Return the process ids of all processes of the run, by name."""
         return {"coordinator": self.process.pid, **processes(self.process.pid)}
 
     @property
     def state(self) -> State:
-        """Return what is committed."""
+        """Return the committed state."""
         return State.read(self.folder)
 
-    def wait_for(self, condition: Callable[[State], bool], *, timeout_s: float = PATIENCE_S) -> float:
-        """Return how many seconds it took until the committed state met `condition`.
+    def wait_for(self, condition: Callable[[State], bool], *, timeout_s: float = TIMEOUT_S) -> float:
+        """Wait until the committed state meets a condition and return the seconds that it took.
 
         Raises:
             RuntimeError: The run ended.
-            TimeoutError: It is not met after `timeout_s`.
+            TimeoutError: The condition is not met after `timeout_s`.
         """
 
         def met() -> bool:
@@ -218,37 +217,37 @@ class League:
             return wait(met, timeout_s=timeout_s)
         except TimeoutError as error:
             raise TimeoutError(
-                f"{error}: {self.pids}, {self.state}; the end of what it said:\n{self.output[-4000:]}"
+                f"{error}: {self.pids}, {self.state}; end of the output:\n{self.output[-4000:]}"
             ) from None
 
     def problems(self) -> list[str]:
-        """Return what does not agree with the log and the files."""
+        """Return all contradictions of log and files."""
         with Store.read(self.folder) as store:
             return [problem for check in self.checks for problem in check(store)]
 
     def close(self) -> None:
-        """End whatever is left of the run."""
+        """Kill all processes of the run."""
         if self._process is not None:
-            left = self.pids if self._process.poll() is None else {}
-            for pid in left.values():
-                with suppress(ProcessLookupError):  # it ended with another one
+            pids = self.pids if self._process.poll() is None else {}
+            for pid in pids.values():
+                with suppress(ProcessLookupError):  # it has ended already
                     os.kill(pid, signal.SIGKILL)
             self._process.wait()
 
 
 @frozen(kw_only=True)
 class Kill:
-    """What followed from killing one process.
+    """Result of one kill.
 
     Args:
         victim: Kind of process.
-        name: Its name.
-        lost_matches: Matches that were committed and are gone.
-        lost_models: Models that were in the league and are gone.
-        problems: What does not agree any more.
-        orphans: Workers that outlived the coordinator.
-        gone_s: Seconds until the last worker followed the coordinator.
-        recovered_s: Seconds until matches were trained on, learned from and rated again.
+        name: Name of the process.
+        lost_matches: Committed matches that are missing.
+        lost_models: Models of the league that are missing.
+        problems: Contradictions of log and files.
+        orphans: Workers that did not end after the coordinator.
+        gone_s: Seconds until the last worker ended after the coordinator.
+        recovered_s: Seconds until players learned and rating matches were played again.
     """
 
     victim: str
@@ -262,30 +261,30 @@ class Kill:
 
 
 def kill(league: League, victim: str, *, turn: int = 0) -> Kill:
-    """Kill one process of a run that goes on, or all, and see what follows.
+    """Kill one process of a run, or all, wait for the recovery and return the result.
 
     Args:
-        league: The run.
+        league: Run whose processes are killed.
         victim: Kind of process.
-        turn: Which kill of that kind this is, from 0; those of a kind take turns.
+        turn: Number of the kill of this kind, from 0; the processes of a kind take turns.
 
     Raises:
-        RuntimeError: The run ended, though it was not the coordinator that was killed.
-        TimeoutError: It does not go on.
+        RuntimeError: The run ended although the coordinator was not killed.
+        TimeoutError: The run does not recover.
     """
     pids, names = league.pids, league.victims[victim]
     name = names[turn % len(names)]
-    found = league.problems()
+    problems = league.problems()
     before = league.state
     for pid in pids.values() if name == EVERYTHING else [pids[name]]:
-        with suppress(ProcessLookupError):  # it ended with the coordinator
+        with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
     start = time.monotonic()
     gone_s, orphans = 0.0, 0
     if name in {"coordinator", EVERYTHING}:
         league.process.wait()
-        gone_s, orphans = _outlive(list(pids.values()))
-        found += league.problems()  # of the very state that the next start finds
+        gone_s, orphans = _wait_for_end(list(pids.values()))
+        problems += league.problems()  # before the next start changes the state
         after = league.state
         start = time.monotonic()
         league.resume()
@@ -299,14 +298,14 @@ def kill(league: League, victim: str, *, turn: int = 0) -> Kill:
         name=name,
         lost_matches=max(0, before.matches - after.matches, after.matches - now.matches),
         lost_models=len(before.models - after.models) + len(after.models - now.models),
-        problems=(*found, *league.problems()),
+        problems=(*problems, *league.problems()),
         orphans=orphans,
         gone_s=gone_s,
         recovered_s=recovered_s,
     )
 
 
-def _outlive(pids: Sequence[int]) -> tuple[float, int]:
+def _wait_for_end(pids: Sequence[int]) -> tuple[float, int]:
     try:
         return wait(lambda: not any(map(is_alive, pids)), timeout_s=10.0), 0
     except TimeoutError:
@@ -317,7 +316,7 @@ def _outlive(pids: Sequence[int]) -> tuple[float, int]:
 
 
 def campaign(league: League, count: int) -> list[Kill]:
-    """Kill each kind of process `count` times, in random order, at random moments of one run."""
+    """Kill each kind of process `count` times, at random moments of one run, and return the results."""
     rng = random.Random(0)
     kinds = list(league.victims)
     order = [(victim, turn) for turn in range(count) for victim in rng.sample(kinds, len(kinds))]
@@ -328,13 +327,14 @@ def campaign(league: League, count: int) -> list[Kill]:
         league.wait_for(lambda state: len(state.learned) > 0 and min(state.learned.values()) > 0)
         for number, (victim, turn) in enumerate(order, start=1):
             time.sleep(rng.uniform(0.0, 2.0))
-            kills.append(kill(league, victim, turn=turn))
-            print(f"{number:3d}/{len(order)} {kills[-1].name}: went on after {kills[-1].recovered_s:.1f} s", flush=True)
-            for problem in kills[-1].problems:
+            result = kill(league, victim, turn=turn)
+            kills.append(result)
+            print(f"{number:3d}/{len(order)} {result.name}: recovered after {result.recovered_s:.1f} s", flush=True)
+            for problem in result.problems:
                 print(f"    {problem}", flush=True)
         league.process.send_signal(signal.SIGINT)
         print(f"Ctrl-C: exit status {league.process.wait(60)}, {league.state.matches:,} matches")
-        print(f"verify: {league.problems() or 'everything agrees'}")
+        print(f"verify: {league.problems() or 'no problems'}")
     finally:
         league.close()
     return kills
@@ -342,28 +342,30 @@ def campaign(league: League, count: int) -> list[Kill]:
 
 def table(kills: Sequence[Kill]) -> str:
     """Return one line per kind of process."""
-    head = ("killed", "kills", "lost matches", "lost models", "verify failures", "orphans", "went on after, s")
-    rows: list[tuple[str, ...]] = [head]
-    for victim in LEAGUE_VICTIMS:
-        of = [one for one in kills if one.victim == victim]
-        if of:
-            took = sorted(one.recovered_s for one in of)
-            sums = (
-                sum(one.lost_matches for one in of),
-                sum(one.lost_models for one in of),
-                sum(bool(one.problems) for one in of),
-                sum(one.orphans for one in of),
-            )
-            rows.append((victim, str(len(of)), *map(str, sums), f"{statistics.median(took):.1f}, max {took[-1]:.1f}"))
-    widths = [max(len(row[i]) for row in rows) for i in range(len(head))]
+    head = ("killed", "kills", "lost matches", "lost models", "verify failures", "orphans", "recovered after, s")
+    kinds = [[kill for kill in kills if kill.victim == victim] for victim in LEAGUE_VICTIMS]
+    rows = [head, *(_table_row(kind) for kind in kinds if kind)]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows)
 
 
-def league_with_rules(folder: Path, *, settings: Sequence[str] = ()) -> League:
-    """Return the league of four algorithms, which a witness looks at."""
-    from kill_witness import Witness  # noqa: PLC0415 - beside this file, which others may load by its path
+def _table_row(kills: Sequence[Kill]) -> tuple[str, ...]:
+    recovered = [kill.recovered_s for kill in kills]
+    sums = (
+        sum(kill.lost_matches for kill in kills),
+        sum(kill.lost_models for kill in kills),
+        sum(bool(kill.problems) for kill in kills),
+        sum(kill.orphans for kill in kills),
+    )
+    times = f"{statistics.median(recovered):.1f}, max {max(recovered):.1f}"
+    return (kills[0].victim, str(len(kills)), *map(str, sums), times)
 
-    checks = (verified, Witness())
+
+def league_with_rules(folder: Path, *, settings: Sequence[str] = ()) -> League:
+    """Return the league of four algorithms, with an audit of its state."""
+    from league_audit import LeagueAudit  # noqa: PLC0415 - its folder is not always on the import path
+
+    checks = (run_verify, LeagueAudit())
     return League(folder, settings=settings, source=LEAGUE, victims=LEAGUE_VICTIMS, checks=checks)
 
 
@@ -379,7 +381,7 @@ def main() -> None:
     print(table(kills))
     gone = [one.gone_s for one in kills if one.victim == "coordinator"]
     if gone:
-        print(f"workers were gone {max(gone):.1f} s after the coordinator at the latest")
+        print(f"all workers ended within {max(gone):.1f} s after the coordinator")
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ BUILD_TOOLS = ("setuptools<81", "wheel", "numpy==1.26.4", "torch==2.13.0")
 
 
 def install(peer: str, venvs: Path) -> None:
-    """Create the environment, or bring it up to date."""
+    """Create or update the virtual environment of a peer."""
     venv = venvs / peer
     if not venv.exists():
         subprocess.run([sys.executable, "-m", "venv", venv], check=True)
@@ -31,10 +31,10 @@ def install(peer: str, venvs: Path) -> None:
 
 
 def build_environment(folder: Path) -> dict[str, str]:
-    """Return the variables under which PufferLib 3.0.0 builds from source without its C games.
+    """Return environment variables with which PufferLib 3.0.0 builds from source without its C games.
 
-    The C games need a graphics library that the build downloads; the trainer does not. Without them `setup.py` trips
-    over a list that it defines only with them. A CUDA compiler in the path without CUDA's libraries stops the build.
+    The C games need a graphics library that the build downloads; the trainer does not. Without them `setup.py` reads a
+    list that it does not define. A CUDA compiler on the path without CUDA's libraries breaks the build.
     """
     Path(folder, "sitecustomize.py").write_text("import builtins\nbuiltins.c_extension_paths = []\n", encoding="utf-8")
     path = [part for part in os.environ["PATH"].split(os.pathsep) if not shutil.which("nvcc", path=part)]
@@ -42,7 +42,7 @@ def build_environment(folder: Path) -> dict[str, str]:
 
 
 def main() -> None:
-    """Install what is asked for."""
+    """Install all peers, or those of the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--venvs", type=Path, default=Path("build/peers"))
     parser.add_argument("--only", choices=PEERS, action="append")

@@ -40,22 +40,22 @@ class Policy(nn.Module):
 
 
 class Games:
-    """Separate environments stepped one after another."""
+    """Single environments that are stepped one after another."""
 
     def __init__(self, work: Workload, num: int) -> None:
         self._envs = [work.make() for _ in range(num)]
         self.observation = np.stack([env.reset(seed=i)[0] for i, env in enumerate(self._envs)]).astype(np.float32)
 
     def step(self, actions: np.ndarray, rewards: np.ndarray, ended: np.ndarray) -> None:
-        """Step all; write `[n] float32` rewards and ends."""
+        """Step all environments; write rewards and ends `[n] float32`."""
         for i, (env, action) in enumerate(zip(self._envs, actions.tolist(), strict=True)):
-            seen, rewards[i], terminated, truncated, _ = env.step(action)
+            observation, rewards[i], terminated, truncated, _ = env.step(action)
             ended[i] = terminated or truncated
-            self.observation[i] = env.reset()[0] if ended[i] else seen
+            self.observation[i] = env.reset()[0] if ended[i] else observation
 
 
 class VectorizedCartPole:
-    """Gymnasium's own vectorised CartPole; what ended starts anew in the same call, so that no step is wasted."""
+    """Gymnasium's vector environment of CartPole; matches that end restart in the same call."""
 
     def __init__(self, num: int) -> None:
         self._env = gymnasium.make_vec("CartPole-v1", num, vectorization_mode="vector_entry_point").unwrapped
@@ -63,7 +63,7 @@ class VectorizedCartPole:
         self.observation = self._env.reset(seed=0)[0]
 
     def step(self, actions: np.ndarray, rewards: np.ndarray, ended: np.ndarray) -> None:
-        """Step all; write `[n] float32` rewards and ends."""
+        """Step all environments; write rewards and ends `[n] float32`."""
         env = self._env
         self.observation, rewards[:], terminated, truncated, _ = env.step(actions)
         over = terminated | truncated
@@ -76,7 +76,7 @@ class VectorizedCartPole:
 
 @dataclass
 class Rollout:
-    """What was seen, `[T, n, ...] float32`, actions `int64`."""
+    """Recorded steps: arrays `[T, n, …] float32`, actions `int64`."""
 
     observation: np.ndarray
     action: np.ndarray
@@ -87,7 +87,7 @@ class Rollout:
 
     @classmethod
     def empty(cls, ticks: int, num: int, size: int) -> Rollout:
-        """Make the arrays; one value more, that of the state after the last."""
+        """Allocate the arrays; there is one more value, of the state after the last step."""
         zeros = [np.zeros((ticks, num), np.float32) for _ in range(3)]
         observation = np.zeros((ticks, num, size), np.float32)
         return cls(
@@ -95,7 +95,7 @@ class Rollout:
         )
 
     def fill(self, policy: Policy, games: Games | VectorizedCartPole) -> None:
-        """Play T ticks in all environments."""
+        """Record T steps of all environments."""
         for t in range(len(self.action)):
             self.observation[t] = games.observation
             action, log_prob, value = policy.act(games.observation)
@@ -105,17 +105,17 @@ class Rollout:
 
     def advantages(self, gamma: float, gae_lambda: float) -> np.ndarray:
         """Return generalised advantages, `[T, n]`."""
-        goes_on = 1 - self.ended
-        delta = self.reward + gamma * self.value[1:] * goes_on - self.value[:-1]
+        running = 1 - self.ended
+        delta = self.reward + gamma * self.value[1:] * running - self.value[:-1]
         for t in range(len(delta) - 2, -1, -1):
-            delta[t] += gamma * gae_lambda * goes_on[t] * delta[t + 1]
+            delta[t] += gamma * gae_lambda * running[t] * delta[t + 1]
         return delta
 
 
-def loss_of(
+def ppo_loss(
     policy: Policy, work: Workload, seen: Tensor, action: Tensor, old: Tensor, adv: Tensor, ret: Tensor
 ) -> Tensor:
-    """Return PPO's loss of a minibatch."""
+    """Return the PPO loss of a minibatch."""
     log_probs, value = policy(seen)
     ratio = (log_probs.gather(1, action[:, None])[:, 0] - old).exp()
     adv = (adv - adv.mean()) / (adv.std() + 1e-8)
@@ -126,7 +126,7 @@ def loss_of(
 
 
 def main() -> None:
-    """Train, and time it."""
+    """Train and measure the rate."""
     args = parse("envs", "threads", "compile", "vectorized")
     torch.manual_seed(0)
     work = WORKLOADS[args.workload]
@@ -135,10 +135,10 @@ def main() -> None:
     games = VectorizedCartPole(args.envs) if args.vectorized else Games(work, args.envs)
     size = games.observation.shape[1]
     rollout = Rollout.empty(BATCH // args.envs, args.envs, size)
-    loss_function = torch.compile(loss_of) if args.compile else loss_of
+    loss_function = torch.compile(ppo_loss) if args.compile else ppo_loss
     watch, steps = Stopwatch(args.warmup, args.seconds), 0
     while not watch.lap(steps):
-        torch.set_num_threads(1)  # more only cost at such small batches
+        torch.set_num_threads(1)  # more threads are slower with such small batches
         rollout.fill(policy, games)
         advantage = rollout.advantages(work.gamma, work.gae_lambda)
         data = [rollout.observation.reshape(BATCH, size)]
@@ -153,7 +153,7 @@ def main() -> None:
             nn.utils.clip_grad_norm_(policy.parameters(), work.max_grad_norm)
             optimizer.step()
         steps += BATCH
-    report(args, watch, lambda seen: policy.act(seen.astype(np.float32))[0].numpy())
+    report(args, watch, lambda observation: policy.act(observation.astype(np.float32))[0].numpy())
 
 
 if __name__ == "__main__":

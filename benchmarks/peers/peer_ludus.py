@@ -1,4 +1,4 @@
-"""ludus, by its command line and the metrics of its run folder."""
+"""ludus: its command line and the metrics of the run folder."""
 
 from __future__ import annotations
 
@@ -19,21 +19,29 @@ COUNT = "learner/main_agent/decisions"
 
 
 def rate_of(metrics: Path, *, warmup_s: float, window_s: float) -> float | None:
-    """Return decisions trained on per second in the window so long after the first update; None while it is open."""
+    """Return trained decisions per second in the window after the warm-up; None before the end of the window."""
+    counts = trained_decisions(metrics)
+    counts = [(time_s, count) for time_s, count in counts if time_s >= counts[0][0] + warmup_s]
+    after = [(time_s, count) for time_s, count in counts if time_s >= counts[0][0] + window_s]
+    if not after:
+        return None
+    (start_s, before), (end_s, count) = counts[0], after[0]
+    return (count - before) / (end_s - start_s)
+
+
+def trained_decisions(metrics: Path) -> list[tuple[float, float]]:
+    """Return time and number of trained decisions of each line that has one."""
     lines = metrics.read_text(encoding="utf-8").splitlines(keepends=True) if metrics.exists() else []
-    rows = [json.loads(line) for line in lines if line.endswith("\n")]  # the last one may be half written
-    laps = [(row["t"], row["m"][COUNT]) for row in rows if row["m"].get(COUNT)]
-    laps = [lap for lap in laps if lap[0] >= laps[0][0] + warmup_s]
-    ends = [lap for lap in laps if lap[0] >= laps[0][0] + window_s]
-    return (ends[0][1] - laps[0][1]) / (ends[0][0] - laps[0][0]) if ends else None
+    rows = [json.loads(line) for line in lines if line.endswith("\n")]  # the last line may be incomplete
+    return [(row["t"], row["m"][COUNT]) for row in rows if row["m"].get(COUNT)]
 
 
-def wait_for(process: subprocess.Popen[bytes], args: argparse.Namespace, run: Path) -> float:
-    """Return the rate, and stop the run."""
+def measure(process: subprocess.Popen[bytes], args: argparse.Namespace, run: Path) -> float:
+    """Wait for the end of the window, stop the run and return the rate."""
     rate = None
     while rate is None:
         if process.poll() is not None:
-            raise RuntimeError("ludus train ended before the window was over")
+            raise RuntimeError("ludus train ended before the end of the window")
         time.sleep(0.5)
         rate = rate_of(run / "metrics.jsonl", warmup_s=args.warmup, window_s=args.seconds)
     process.send_signal(signal.SIGINT)
@@ -41,8 +49,8 @@ def wait_for(process: subprocess.Popen[bytes], args: argparse.Namespace, run: Pa
     return rate
 
 
-def score_of(args: argparse.Namespace, run: Path) -> float:
-    """Return the score against random moves, or CartPole's mean return, of the newest model."""
+def evaluate(args: argparse.Namespace, run: Path) -> float:
+    """Return the score of the newest model against random play, or its mean return in CartPole."""
     command = [sys.executable, "-m", "ludus", "eval", str(run), "main_agent@latest", *OPPONENT[args.workload]]
     out = subprocess.run([*command, "--matches", "400", "--json"], check=True, capture_output=True, text=True)
     key = "score" if OPPONENT[args.workload] else "mean_return"
@@ -50,7 +58,7 @@ def score_of(args: argparse.Namespace, run: Path) -> float:
 
 
 def main() -> None:
-    """Train, and time it."""
+    """Train and measure the rate."""
     args = parse("workers", "matches")
     with tempfile.TemporaryDirectory() as folder:
         run = Path(folder, "run")
@@ -59,9 +67,9 @@ def main() -> None:
         sampling = dict.fromkeys(("matches", "fixture_matches", "rows_per_fixture"), args.matches)
         command += [f"--set=sampling.{name}={value}" for name, value in sampling.items()]
         with subprocess.Popen([*command, "--workers", str(args.workers)]) as process:
-            result = {"rate": wait_for(process, args, run)}
+            result = {"rate": measure(process, args, run)}
         if args.score:
-            result["score"] = score_of(args, run)
+            result["score"] = evaluate(args, run)
     args.json.write_text(json.dumps(result), encoding="utf-8")
 
 

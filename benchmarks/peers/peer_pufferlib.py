@@ -1,4 +1,4 @@
-"""PufferLib: its own trainer and vectorisation, on a policy that masks its logits."""
+"""PufferLib: its trainer and vectorisation with a policy that masks its logits."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 from workloads import BATCH, HIDDEN, MINIBATCH, WORKLOADS, Stopwatch, Workload, parse, report
 
-pufferlib.pufferl.ADVANTAGE_CUDA = False  # it takes an installed CUDA compiler for a CUDA device
+pufferlib.pufferl.ADVANTAGE_CUDA = False  # it is set if a CUDA compiler is installed
 BACKENDS = (pufferlib.vector.Serial, pufferlib.vector.Multiprocessing)
 
 
@@ -46,14 +46,14 @@ class Policy(nn.Module):
 
 
 class Trainer(pufferlib.pufferl.PuffeRL):
-    """The trainer without its dashboard, which would cost some time."""
+    """The trainer without its dashboard, which takes time."""
 
     def print_dashboard(self, *args: Any, **kwargs: Any) -> None:
         """Print nothing."""
 
 
 def train_config(work: Workload, envs: int, folder: str) -> dict[str, Any]:
-    """Return PufferLib's options."""
+    """Return the options of PufferLib."""
     return {
         "name": "peer", "project": "peer", "env": "peer", "data_dir": folder, "checkpoint_interval": 10**9,
         "seed": 0, "torch_deterministic": False, "device": "cpu", "cpu_offload": False, "precision": "float32",
@@ -69,7 +69,7 @@ def train_config(work: Workload, envs: int, folder: str) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Train, and time it."""
+    """Train and measure the rate."""
     args = parse("envs", "threads", "workers", "batches")
     torch.set_num_threads(args.threads)
     torch.manual_seed(0)
@@ -91,9 +91,10 @@ def main() -> None:
         trainer.utilization.stop()
         vecenv.close()
 
-    def act(seen: np.ndarray) -> np.ndarray:
+    def act(observation: np.ndarray) -> np.ndarray:
         with torch.no_grad():
-            return torch.distributions.Categorical(logits=policy(torch.from_numpy(seen))[0]).sample().numpy()
+            logits, _ = policy(torch.from_numpy(observation))
+            return torch.distributions.Categorical(logits=logits).sample().numpy()
 
     report(args, watch, act)
 

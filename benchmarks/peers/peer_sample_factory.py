@@ -1,4 +1,4 @@
-"""Sample Factory: its asynchronous PPO, with an actor-critic that masks its logits."""
+"""Sample Factory: its asynchronous PPO with an actor-critic that masks its logits."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ from workloads import BATCH, HIDDEN, MINIBATCH, WORKLOADS, Stopwatch, Workload, 
 
 
 class MaskingActorCritic(ActorCriticSharedWeights):
-    """Splits the legal moves off the observation and masks the logits by them."""
+    """Reads the action mask from the observation and masks the logits."""
 
     def __init__(self, factory: Any, obs_space: Any, action_space: Any, cfg: Any) -> None:  # noqa: ARG002
         self._inputs = WORKLOADS[cfg.env].inputs
         super().__init__(factory, Dict(obs=Box(0, 1, (self._inputs,))), action_space, cfg)
 
     def forward_head(self, normalized_obs_dict: dict[str, Tensor]) -> Tensor:
-        """Remember the mask; the learner and the sampler call head, core and tail on the same rows."""
+        """Store the mask; learner and sampler call head, core and tail with the same rows."""
         observation = normalized_obs_dict["obs"]
         self._illegal = observation[:, self._inputs :] < 0.5
         return self.encoder({"obs": observation[:, : self._inputs].float()})
 
     def forward_tail(self, core_output: Tensor, values_only: bool, sample_actions: bool) -> TensorDict:
-        """Return values and, unless `values_only`, masked logits and perhaps actions."""
+        """Return values and, unless `values_only`, masked logits and sampled actions."""
         result = TensorDict(values=self.critic_linear(core_output).squeeze())
         if not values_only:
             logits = self.action_parameterization.distribution_linear(core_output).masked_fill(self._illegal, -1e9)
@@ -57,23 +57,23 @@ def make_env(name: str, cfg: Any = None, _config: Any = None, render_mode: str |
 
 
 class Timer(AlgoObserver):
-    """Stops the training when the window is over.
+    """Stops the training at the end of the window.
 
     Args:
-        watch: The window.
+        watch: Stopwatch of the window.
     """
 
     def __init__(self, watch: Stopwatch) -> None:
         self._watch = watch
 
     def on_training_step(self, runner: Any, training_iteration_since_resume: int) -> None:
-        """Look at the clock after each update of a batch."""
+        """Check the time after each update."""
         if self._watch.lap(training_iteration_since_resume * BATCH):
             runner.cfg.train_for_env_steps = 0
 
 
 def command_line(args: Any, work: Workload, folder: str) -> list[str]:
-    """Return Sample Factory's options."""
+    """Return the options of Sample Factory."""
     options = {
         "env": args.workload, "train_dir": folder, "device": "cpu", "seed": 0, "algo": "APPO",
         "serial_mode": bool(args.serial), "async_rl": not args.serial, "batched_sampling": bool(args.batched),
@@ -91,7 +91,7 @@ def command_line(args: Any, work: Workload, folder: str) -> list[str]:
 
 
 def main() -> None:
-    """Train, and time it."""
+    """Train and measure the rate."""
     args = parse("envs", "workers", "splits", "serial", "batched")
     work, watch = WORKLOADS[args.workload], Stopwatch(args.warmup, args.seconds)
     register_env(args.workload, make_env)
@@ -103,7 +103,7 @@ def main() -> None:
         runner.init()
         runner.run()
         checkpoint = max(Path(folder).rglob("checkpoint_*.pth"))
-        # counters beside the weights are NumPy scalars; nothing else than these and tensors is let in
+        # the checkpoint has counters as NumPy scalars; no other types are allowed
         scalars = [np.core.multiarray.scalar, np.dtype, np.dtypes.Float64DType, np.dtypes.Float32DType]
         with torch.serialization.safe_globals(scalars):
             weights = torch.load(checkpoint, weights_only=True)["model"]
@@ -111,9 +111,10 @@ def main() -> None:
     model = make_actor_critic(cfg, Dict(obs=env.observation_space), env.action_space)
     model.load_state_dict(weights)
 
-    def act(seen: np.ndarray) -> np.ndarray:
+    def act(observation: np.ndarray) -> np.ndarray:
         with torch.no_grad():
-            return model({"obs": torch.from_numpy(seen)}, torch.zeros(len(seen), 1))["actions"].numpy().reshape(-1)
+            result = model({"obs": torch.from_numpy(observation)}, torch.zeros(len(observation), 1))
+        return result["actions"].numpy().reshape(-1)
 
     report(args, watch, act)
 

@@ -1,4 +1,4 @@
-"""Stable-Baselines3: its PPO, and MaskablePPO of sb3-contrib where moves are masked."""
+"""Stable-Baselines3: its PPO, or MaskablePPO of sb3-contrib if actions are masked."""
 
 from __future__ import annotations
 
@@ -24,30 +24,30 @@ class Layers(BaseFeaturesExtractor):
         self._layers = nn.Sequential(nn.Linear(inputs, HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, HIDDEN), nn.ReLU())
 
     def forward(self, observation: Tensor) -> Tensor:
-        """Return what the heads see, `[n, 256]`; the legal moves at the end of an observation are left out."""
+        """Return features `[n, 256]`, without the action mask at the end of the observation."""
         return self._layers(observation[:, : self._inputs])
 
 
 class Timer(BaseCallback):
-    """Stops the training when the window is over.
+    """Stops the training at the end of the window.
 
     Args:
-        watch: The window.
+        watch: Stopwatch of the window.
     """
 
     def __init__(self, watch: Stopwatch) -> None:
         super().__init__()
-        self._watch, self._goes_on = watch, True
+        self._watch, self._continue = watch, True
 
     def _on_rollout_start(self) -> None:
-        self._goes_on = not self._watch.lap(self.num_timesteps)
+        self._continue = not self._watch.lap(self.num_timesteps)
 
     def _on_step(self) -> bool:
-        return self._goes_on
+        return self._continue
 
 
 def main() -> None:
-    """Train, and time it."""
+    """Train and measure the rate."""
     args = parse("envs", "threads", "processes")
     torch.set_num_threads(args.threads)
     work = WORKLOADS[args.workload]
@@ -75,9 +75,9 @@ def main() -> None:
     watch = Stopwatch(args.warmup, args.seconds)
     model.learn(10**12, callback=Timer(watch), log_interval=None)
 
-    def act(seen: np.ndarray) -> np.ndarray:
-        masks: dict[str, Any] = {"action_masks": seen[:, work.inputs :] > 0} if work.masked else {}
-        return model.predict(seen, **masks)[0]
+    def act(observation: np.ndarray) -> np.ndarray:
+        masks: dict[str, Any] = {"action_masks": observation[:, work.inputs :] > 0} if work.masked else {}
+        return model.predict(observation, **masks)[0]
 
     report(args, watch, act)
     model.env.close()

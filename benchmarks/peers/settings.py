@@ -1,11 +1,11 @@
-"""Settings of workers and threads that were tried for each peer on two cores, the best ones first."""
+"""Settings of workers and threads for each peer on two cores, the best ones first."""
 
 from __future__ import annotations
 
 Settings = dict[str, int]
 
 SETTINGS: dict[str, dict[str, list[Settings]]] = {
-    # threads: of an update; vectorized: Gymnasium's own CartPole for a whole batch
+    # threads: threads of an update; vectorized: Gymnasium's vector environment of CartPole
     "loop": {
         "connect4": [
             {"envs": envs, "threads": threads, "compile": 0, "vectorized": 0}
@@ -16,25 +16,25 @@ SETTINGS: dict[str, dict[str, list[Settings]]] = {
             for threads, compiled, vectorized in ((2, 0, 1), (1, 1, 1), (1, 0, 1), (2, 0, 0), (1, 0, 0))
         ],
     },
-    # splits 2: one half of a worker's environments steps while the policy decides for the other;
-    # serial: all in one process; batched: a worker's environments share one request for actions
+    # splits 2: half of the environments of a worker step while the policy evaluates the others;
+    # serial: one process; batched: the environments of a worker share one request for actions
     "sample_factory": {
         workload: [
             {"envs": envs, "workers": workers, "splits": splits, "serial": serial, "batched": batched}
-            for envs, workers, splits, serial, batched in tried
+            for envs, workers, splits, serial, batched in choices
         ]
-        for workload, tried in {
+        for workload, choices in {
             "connect4": ((256, 2, 2, 0, 1), (128, 2, 2, 0, 1), (128, 2, 2, 0, 0), (64, 2, 2, 0, 0), (128, 1, 1, 1, 1)),
             "cartpole": ((64, 1, 2, 0, 1), (64, 2, 2, 0, 1), (64, 1, 1, 1, 1), (64, 2, 2, 0, 0), (64, 1, 1, 1, 0)),
         }.items()
     },
-    # workers 0: serial; batches 2: one half of the environments steps while the policy decides for the other
+    # workers 0: serial; batches 2: half of the environments step while the policy evaluates the others
     "pufferlib": {
         workload: [
             {"envs": envs, "threads": threads, "workers": workers, "batches": batches}
-            for envs, threads, workers, batches in tried
+            for envs, threads, workers, batches in choices
         ]
-        for workload, tried in {
+        for workload, choices in {
             "connect4": (
                 (128, 2, 0, 1),
                 (128, 1, 0, 1),
@@ -46,15 +46,15 @@ SETTINGS: dict[str, dict[str, list[Settings]]] = {
             "cartpole": ((64, 2, 0, 1), (64, 1, 0, 1), (64, 1, 2, 1), (64, 1, 2, 2)),
         }.items()
     },
-    # processes 1: SubprocVecEnv, a process per environment
+    # processes 1: SubprocVecEnv, one process for each environment
     "sb3": {
-        workload: [{"envs": envs, "threads": threads, "processes": processes} for envs, threads, processes in tried]
-        for workload, tried in {
+        workload: [{"envs": envs, "threads": threads, "processes": processes} for envs, threads, processes in choices]
+        for workload, choices in {
             "connect4": ((256, 2, 0), (128, 2, 0), (256, 1, 0), (128, 1, 0), (64, 1, 0), (16, 1, 1)),
             "cartpole": ((64, 2, 0), (64, 1, 0), (64, 1, 1)),
         }.items()
     },
-    # workers: sampler processes; matches: of each
+    # workers: sampler processes; matches: matches of each sampler
     "ludus": {
         "connect4": [
             {"workers": workers, "matches": matches} for workers, matches in ((2, 256), (2, 128), (2, 64), (1, 128))
@@ -65,8 +65,8 @@ SETTINGS: dict[str, dict[str, list[Settings]]] = {
 
 
 def best(peer: str, workload: str) -> list[Settings]:
-    """Return the best settings: of a peer that can step single environments or a vectorised one, those of both."""
-    found: dict[int, Settings] = {}
+    """Return the best settings, with and without a vector environment if the peer supports both."""
+    best_settings: dict[int, Settings] = {}
     for settings in SETTINGS[peer][workload]:
-        found.setdefault(settings.get("vectorized", 0), settings)
-    return list(found.values())
+        best_settings.setdefault(settings.get("vectorized", 0), settings)
+    return list(best_settings.values())

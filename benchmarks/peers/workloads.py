@@ -1,8 +1,7 @@
-"""What every peer trains and how it is timed; needs no more than NumPy, Gymnasium and PettingZoo.
+"""Environments, settings and timing that all peers share; needs only NumPy, Gymnasium and PettingZoo.
 
-Connect Four is PettingZoo's `connect_four_v3`, seen by whoever is to move, so that both seats learn from one policy and
-every ply is one decision. The next state belongs to the other player, whose value counts against the mover: that is
-the ordinary advantage estimator with gamma -1 in place of 1.
+Connect Four is PettingZoo's `connect_four_v3` from the view of the player to move, so that one policy learns from both
+seats and every ply is one decision. The value of the next state is that of the opponent, so gamma is -1.
 """
 
 from __future__ import annotations
@@ -32,8 +31,8 @@ class Workload:
 
     Args:
         make: Makes one environment.
-        inputs: Numbers that the network sees.
-        actions: Numbers to choose from.
+        inputs: Number of inputs of the network.
+        actions: Number of actions.
         masked: Whether a mask of `actions` numbers follows the inputs in an observation.
         gamma: Discount per decision.
         gae_lambda: Decay of generalised advantages.
@@ -53,18 +52,18 @@ class Workload:
     max_grad_norm: float = 0.5
 
 
-class Mover(gymnasium.Env[np.ndarray, np.int64]):
-    """Connect Four as the player to move sees it: board and legal moves, `[91] int8`."""
+class ConnectFour(gymnasium.Env[np.ndarray, np.int64]):
+    """Connect Four from the view of the player to move: board and legal moves, `[91] int8`."""
 
     observation_space = gymnasium.spaces.Box(0, 1, (BOARD + 7,), np.int8)
     action_space = gymnasium.spaces.Discrete(7)
 
     def __init__(self) -> None:
-        from pettingzoo.classic import connect_four_v3  # noqa: PLC0415  CartPole needs no PettingZoo
+        from pettingzoo.classic import connect_four_v3  # noqa: PLC0415 - CartPole needs no PettingZoo
 
         self._env = connect_four_v3.env()
-        self._raw = self._env.unwrapped  # what is read through the wrappers costs a seventh of a ply
-        self._seen = np.zeros(BOARD + 7, np.int8)
+        self._raw = self._env.unwrapped  # reading through the wrappers takes a seventh of a ply
+        self._observation = np.zeros(BOARD + 7, np.int8)
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -74,26 +73,26 @@ class Mover(gymnasium.Env[np.ndarray, np.int64]):
         return self._observe(), {}
 
     def step(self, action: np.int64 | int) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
-        """Play one ply; the reward is the mover's."""
+        """Play one ply; the reward is that of the player who moved."""
         raw = self._raw
-        mover = raw.agent_selection
+        player = raw.agent_selection
         self._env.step(int(action))
-        ended = raw.terminations[mover]
-        return self._seen.copy() if ended else self._observe(), float(raw.rewards[mover]), ended, False, {}
+        ended = raw.terminations[player]
+        return self._observation.copy() if ended else self._observe(), float(raw.rewards[player]), ended, False, {}
 
     def action_masks(self) -> np.ndarray:
         """Return the legal moves, `[7] bool`."""
-        return self._seen[BOARD:].astype(bool)
+        return self._observation[BOARD:].astype(bool)
 
     def _observe(self) -> np.ndarray:
-        seen = self._env.observe(self._raw.agent_selection)
-        self._seen[:BOARD] = seen["observation"].reshape(-1)
-        self._seen[BOARD:] = seen["action_mask"]
-        return self._seen.copy()
+        board = self._env.observe(self._raw.agent_selection)
+        self._observation[:BOARD] = board["observation"].reshape(-1)
+        self._observation[BOARD:] = board["action_mask"]
+        return self._observation.copy()
 
 
 WORKLOADS = {
-    "connect4": Workload(Mover, BOARD, 7, masked=True, gamma=-1.0, gae_lambda=0.8, ent_coef=0.01),
+    "connect4": Workload(ConnectFour, BOARD, 7, masked=True, gamma=-1.0, gae_lambda=0.8, ent_coef=0.01),
     "cartpole": Workload(
         lambda: gymnasium.make("CartPole-v1"), 4, 2, masked=False, gamma=0.99, gae_lambda=0.95, ent_coef=0.0
     ),
@@ -101,11 +100,11 @@ WORKLOADS = {
 
 
 class Stopwatch:
-    """Times what lies between the first update after the warm-up and the first one after the window.
+    """Measures the rate between the first update after the warm-up and the first update after the window.
 
     Args:
         warmup_s: Seconds from the first update to the start of the window.
-        window_s: Its length in seconds, at least.
+        window_s: Minimum length of the window in seconds.
     """
 
     def __init__(self, warmup_s: float, window_s: float) -> None:
@@ -115,7 +114,7 @@ class Stopwatch:
         self.rate = 0.0
 
     def lap(self, steps: int) -> bool:
-        """Take the number of environment steps trained on so far; return whether the window is over."""
+        """Record the number of trained environment steps and return whether the window has ended."""
         now = time.perf_counter()
         self._first_s = self._first_s or now
         if self._start is None:
@@ -128,12 +127,12 @@ class Stopwatch:
 
 
 def parse(*settings: str) -> argparse.Namespace:
-    """Read the command line of a peer that has these settings, all of them whole numbers."""
+    """Parse the command line of a peer with these integer settings."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--workload", choices=tuple(WORKLOADS), required=True)
     parser.add_argument("--seconds", type=float, default=20.0)
     parser.add_argument("--warmup", type=float, default=5.0)
-    parser.add_argument("--score", action="store_true", help="say how well the policy plays after training")
+    parser.add_argument("--score", action="store_true", help="play matches with the trained policy")
     parser.add_argument("--json", type=Path, required=True)
     for name in settings:
         parser.add_argument(f"--{name}", type=int, required=True, help="see settings.py")
@@ -141,7 +140,7 @@ def parse(*settings: str) -> argparse.Namespace:
 
 
 def report(args: argparse.Namespace, watch: Stopwatch, act: Act) -> None:
-    """Write the result of one run."""
+    """Write the result of a run as JSON."""
     result = {"rate": watch.rate}
     if args.score:
         result["score"] = SCORES[args.workload](act)
@@ -149,35 +148,36 @@ def report(args: argparse.Namespace, watch: Stopwatch, act: Act) -> None:
 
 
 def score_against_random(act: Act, matches: int = 400) -> float:
-    """Return the share of points against random legal moves, from both seats alike; 0.5 is no better."""
+    """Return the share of points against random legal moves; the policy plays half of the matches as first player."""
     rng = np.random.default_rng(0)
-    games = [Mover() for _ in range(matches)]
-    seen = [game.reset()[0] for game in games]
-    points, playing, ply = 0.0, list(range(matches)), 0
-    while playing:
-        mine = [i for i in playing if (i + ply) % 2 == 0]
-        actions = dict(zip(mine, act(np.stack([seen[i] for i in mine])), strict=True)) if mine else {}
-        for i in tuple(playing):
-            action = actions[i] if i in actions else rng.choice(np.flatnonzero(seen[i][BOARD:]))
-            seen[i], reward, ended, _, _ = games[i].step(action)
+    games = {i: ConnectFour() for i in range(matches)}
+    observations = {i: game.reset()[0] for i, game in games.items()}
+    points, ply = 0.0, 0
+    while games:
+        own = [i for i in games if (i + ply) % 2 == 0]
+        actions = {i: rng.choice(np.flatnonzero(observations[i][BOARD:])) for i in games}
+        if own:
+            actions |= dict(zip(own, act(np.stack([observations[i] for i in own])), strict=True))
+        for i, action in actions.items():
+            observations[i], reward, ended, _, _ = games[i].step(action)
             if ended:
-                playing.remove(i)
-                points += (1 + reward if i in actions else 1 - reward) / 2
+                del games[i]
+                points += (1 + reward if i in own else 1 - reward) / 2
         ply += 1
     return points / matches
 
 
 def mean_return(act: Act, matches: int = 40) -> float:
-    """Return the mean return of CartPole; 500 is the most, a random policy has about 22."""
-    envs = [WORKLOADS["cartpole"].make() for _ in range(matches)]
-    seen = {i: env.reset(seed=i)[0] for i, env in enumerate(envs)}
+    """Return the mean return in CartPole; the maximum is 500, a random policy has about 22."""
+    envs = {i: WORKLOADS["cartpole"].make() for i in range(matches)}
+    observations = {i: env.reset(seed=i)[0] for i, env in envs.items()}
     total = 0
-    while seen:
-        for i, action in zip(tuple(seen), act(np.stack(list(seen.values()))), strict=True):
-            seen[i], _, terminated, truncated, _ = envs[i].step(int(action))
+    while observations:
+        for i, action in zip(tuple(observations), act(np.stack(list(observations.values()))), strict=True):
+            observations[i], _, terminated, truncated, _ = envs[i].step(int(action))
             total += 1
             if terminated or truncated:
-                del seen[i]
+                del observations[i]
     return total / matches
 
 

@@ -53,4 +53,4 @@ def test_peers_that_are_not_installed_are_a_usage_error(call, tmp_path):
     venvs = tmp_path / "venvs"
     code, output = call(ROOT / "benchmarks/peers/run.py", "--venvs", str(venvs), "--only", "ludus", "--only", "sb3")
     assert code == 2
-    assert f"not there: {venvs}/sb3/bin/python; install.py --venvs {venvs} makes them" in output
+    assert f"not installed: {venvs}/sb3/bin/python; run install.py --venvs {venvs}" in output

@@ -22,12 +22,11 @@ def check_illegal_action(checks: RolloutChecks) -> None:
     """
     with closing(checks.make(len(STREAMS))) as one, closing(checks.make(len(STREAMS))) as other:
         rollout, reference = checks.start(one), checks.start(other)
-        roles = checks.spec.roles
-        masked = [role for role in roles if rollout.tick.roles[role.name].action_mask is not None]
-        candidates = masked or [role for role in roles if not is_continuous(role.action_space)]
-        for tick in range(checks.steps if candidates else 0):
+        masked = [role for role in checks.spec.roles if rollout.tick.roles[role.name].action_mask is not None]
+        discrete = [role for role in checks.spec.roles if not is_continuous(role.action_space)]
+        for tick in range(checks.steps):
             actions = rollout.actions()
-            if _make_illegal(candidates, rollout, actions):
+            if _make_illegal(masked or discrete, rollout, actions):
                 rejected = _check_step(checks, rollout, reference, actions, tick)
                 if not (rejected or masked):
                     checks.fail("a choice out of range was accepted; expected ContractError", match=0, tick=tick)
