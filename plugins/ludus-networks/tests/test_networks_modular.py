@@ -57,12 +57,12 @@ def make_network(request=REQUEST, **changes):
 
 def sample(leaves, *lead, seed=0):
     """Return a random array ``[*lead, …]`` of every leaf."""
-    drawn = {}
+    tensors = {}
     for name, space in leaves.items():
         space.seed(seed)
         rows = [np.asarray(space.sample()) for _ in range(int(np.prod(lead)))]
-        drawn[name] = torch.from_numpy(np.stack(rows).reshape(*lead, *space.shape))
-    return drawn
+        tensors[name] = torch.from_numpy(np.stack(rows).reshape(*lead, *space.shape))
+    return tensors
 
 
 def initial_state(network, rows=5):

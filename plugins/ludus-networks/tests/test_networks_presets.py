@@ -47,11 +47,11 @@ def _seeded():
 
 def sample(leaves, rows):
     """Return random rows of every leaf."""
-    drawn = {}
+    tensors = {}
     for name, space in leaves.items():
         space.seed(0)
-        drawn[name] = torch.from_numpy(np.stack([np.asarray(space.sample()) for _ in range(rows)]))
-    return drawn
+        tensors[name] = torch.from_numpy(np.stack([np.asarray(space.sample()) for _ in range(rows)]))
+    return tensors
 
 
 def run(network, request, rows=3):
