@@ -18,14 +18,14 @@ from ludus_ppo.config import PPOConfig
 
 @pytest.fixture
 def context():
-    """Return three numbers to see, four actions to choose from, and a small network."""
+    """Return the context of a role with three numbers, four actions and a small network."""
     role = Role(
         name="cat",
         observation_space=spaces.Box(-1, 1, (3,), np.float32),
         action_space=spaces.Discrete(4),
         teams=(0, 1),
     )
-    return AlgorithmContext(role=role, build_network=lambda wanted: make_mlp(MLPConfig(hidden=(16,)), request=wanted))
+    return AlgorithmContext(role=role, build_network=lambda request: make_mlp(MLPConfig(hidden=(16,)), request=request))
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ def make_ppo(context):
 
 @pytest.fixture
 def make_batch():
-    """Return a function that plays N segments of T decisions, with what an opponent thinks of them."""
+    """Return a function that plays N segments of T decisions, with evaluations by an opponent."""
 
     def make(algorithm, *, opponent_value=None, steps=8, segments=6, seed=0) -> SegmentBatch:
         rng = np.random.default_rng(seed)

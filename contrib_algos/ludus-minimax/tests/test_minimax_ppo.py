@@ -1,4 +1,4 @@
-"""The trainer: the contract, which rewards are learned, what the state holds."""
+"""The trainer: its contract, rewards and state."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ OPTIONS = {"minimax_alpha": 0.5, "minimax_gamma": 0.5, "minimax_shift": "none", 
     ids=str,
 )
 def test_the_algorithm_keeps_its_contract(options):
-    """Segments with every case there is, resuming bit for bit, NaN refused."""
+    """All kinds of segments, bit-exact resuming, NaN refused."""
     check_algorithm(lambda context: MinimaxPPO(MinimaxPPOConfig(**options), context=context))
 
 
@@ -30,21 +30,21 @@ def same(one, other) -> bool:
 
 
 def updated(algorithm, *batches):
-    """Return a trainer that has learned from batches."""
+    """Return a trainer after updates with batches."""
     trainer = algorithm.make_trainer(seed=1)
     for batch in batches:
         trainer.update(batch, progress=0.0)
     return trainer
 
 
-def test_samplers_are_asked_for_evaluations(make_minimax):
-    """Unless they count nothing."""
+def test_samplers_record_evaluations(make_minimax):
+    """Unless their weight is 0."""
     assert [field.source for field in make_minimax().fields if field.name == "opponent_value"] == ["opponents"]
     assert "opponent_value" not in [field.name for field in make_minimax(minimax_alpha=0.0).fields]
 
 
-def test_what_is_learned_is_ppo_on_the_shaped_reward(make_minimax, make_ppo, make_batch):
-    """R - 0.25 V_opp wherever somebody evaluated; all else is plain PPO, to the bit."""
+def test_the_update_is_that_of_ppo_with_the_minimax_reward(make_minimax, make_ppo, make_batch):
+    """R - 0.25 V_opp where there is an evaluation; equal to the bit."""
     minimax, value = make_minimax(**OPTIONS), np.random.default_rng(0).normal(size=(9, 6))
     value[2:4] = np.nan
     batch = make_batch(minimax, opponent_value=value)
@@ -64,7 +64,7 @@ def test_what_is_learned_is_ppo_on_the_shaped_reward(make_minimax, make_ppo, mak
     ids=["equation 3", "equation 4, known", "equation 4, tracked"],
 )
 def test_the_reward_by_hand(make_minimax, make_batch, options, expected):
-    """The opponent expects 1, then -2, then says nothing: times -0.25, shifted by nothing, 1, or 2."""
+    """Evaluations 1, -2 and none: times -0.25, with R_min 0, 1, or 2."""
     minimax = make_minimax(**{**OPTIONS, **options})
     batch = make_batch(minimax, opponent_value=np.array([1, -2, np.nan, 9], np.float32)[:, None], steps=3, segments=1)
     batch.reward[:] = 0
@@ -73,7 +73,7 @@ def test_the_reward_by_hand(make_minimax, make_batch, options, expected):
 
 @pytest.mark.parametrize("options", [{"minimax_shift": "none"}, {"minimax_shift": "fixed"}, {}], ids=str)
 def test_it_is_the_reward_of_the_dqn_exploiter(make_minimax, make_batch, options):
-    """Both learn from the same number, whatever shifts it."""
+    """Both learn from the same reward, for every kind of R_min."""
     dqn = pytest.importorskip("ludus_dqn.algorithm")
     from ludus_dqn.config import DQNConfig
 
@@ -95,7 +95,7 @@ def test_it_is_the_reward_of_the_dqn_exploiter(make_minimax, make_batch, options
 
 
 def test_without_weight_it_is_plain_ppo(make_minimax, make_ppo, make_batch):
-    """Bit for bit, and no evaluations are needed."""
+    """To the bit, without evaluations."""
     options = {"num_minibatches": 2, "epochs": 2, "ent_coef_final": 0.001, "normalize_value": True}
     minimax, plain = make_minimax(minimax_alpha=0.0, **options), make_ppo(**options)
     batches = [make_batch(plain, seed=seed) for seed in range(3)]
@@ -105,8 +105,8 @@ def test_without_weight_it_is_plain_ppo(make_minimax, make_ppo, make_batch):
     assert "minimax_reward" not in one.update(batches[0], progress=0.5).metrics
 
 
-def test_the_minimum_only_falls(make_minimax, make_batch):
-    """What is not learned is not looked at."""
+def test_the_tracked_minimum_only_falls(make_minimax, make_batch):
+    """Entries that are not trainable do not count."""
     minimax = make_minimax(**{**OPTIONS, "minimax_shift": "tracked"})
     lowest, trainer = [], minimax.make_trainer(seed=0)
     for value in (np.nan, 1.0, -2.0, 0.5):
@@ -118,7 +118,7 @@ def test_the_minimum_only_falls(make_minimax, make_batch):
 
 
 def test_resuming_is_exact(make_minimax, make_batch):
-    """The minimum is part of the state: later rewards are shifted by it."""
+    """The tracked minimum is part of the state."""
     minimax = make_minimax(**{**OPTIONS, "minimax_shift": "tracked"})
     trainer = updated(minimax, make_batch(minimax, opponent_value=-3.0))
     again, fresh = minimax.make_trainer(seed=9), minimax.make_trainer(seed=9)
@@ -134,7 +134,7 @@ def test_resuming_is_exact(make_minimax, make_batch):
 
 
 def test_a_refused_update_leaves_the_minimum(make_minimax, make_batch):
-    """As everything else."""
+    """As the rest of the state."""
     minimax = make_minimax(**{**OPTIONS, "minimax_shift": "tracked"})
     trainer = updated(minimax, make_batch(minimax, opponent_value=-1.0))
     before, batch = trainer.state(), make_batch(minimax, opponent_value=-5.0)
@@ -146,14 +146,14 @@ def test_a_refused_update_leaves_the_minimum(make_minimax, make_batch):
 
 @pytest.mark.parametrize(("value", "message"), [(None, "carry no opponent_value"), (np.inf, "is infinite")])
 def test_evaluations_must_be_there_and_finite(make_minimax, make_batch, value, message):
-    """The algorithm is named."""
+    """The error names the algorithm."""
     minimax = make_minimax()
     with pytest.raises(ContractError, match=f"minimax-ppo: .*{message}"):
         updated(minimax, make_batch(minimax, opponent_value=value))
 
 
-def test_the_term_never_pays_where_it_is_tracked(make_minimax, make_batch):
-    """Equation 4: no cycle of positive rewards, whatever opponents say."""
+def test_the_term_is_never_positive_with_a_tracked_minimum(make_minimax, make_batch):
+    """Equation 4: there is no cycle of positive rewards, whatever the evaluations."""
     minimax = make_minimax(**{**OPTIONS, "minimax_shift": "tracked"})
     trainer, rng = minimax.make_trainer(seed=0), np.random.default_rng(0)
     for seed in range(5):
@@ -161,8 +161,8 @@ def test_the_term_never_pays_where_it_is_tracked(make_minimax, make_batch):
         assert (trainer._reward(batch, Alone()) <= batch.reward).all()
 
 
-def test_a_group_goes_by_the_least_evaluation_of_all(make_minimax, make_batch):
-    """A tracked R_min is that of the whole batch in every one of them."""
+def test_a_group_tracks_the_minimum_of_the_whole_batch(make_minimax, make_batch):
+    """In every process."""
     minimax = make_minimax(minimax_alpha=0.5, minimax_shift="tracked", num_minibatches=1, epochs=2, learning_rate=1e-2)
     value = np.random.default_rng(0).normal(size=(9, 6))
     batch = make_batch(minimax, opponent_value=value)

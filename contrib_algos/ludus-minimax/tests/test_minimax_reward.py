@@ -1,4 +1,4 @@
-"""Equations 3 and 4, by hand."""
+"""The minimax reward against equations 3 and 4, worked out by hand."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from ludus.errors import ContractError
 from ludus.segment import SegmentBatch
-from ludus_minimax.reward import lowest, minimax_reward, minimax_term, opponent_value, shift
+from ludus_minimax.reward import choose_r_min, lowest_value, minimax_reward, minimax_term, opponent_value
 
 
 def reward(reward, value, **options):
@@ -24,12 +24,12 @@ def test_equation_3():
 
 
 def test_equation_4():
-    """The opponent expects a win, a draw, a loss in [-1, 1]: -(1 + 1), -(0 + 1), -(-1 + 1)."""
+    """Evaluations of a win, a draw and a loss in [-1, 1]: -(1 + 1), -(0 + 1), -(-1 + 1)."""
     assert reward([0, 0, 0], [1, 0, -1], alpha=1, gamma=1, r_min=-1) == [-2, -1, 0]
 
 
 def test_without_an_evaluation_the_reward_stays():
-    """Neither the value nor the shift is charged."""
+    """Neither the value nor R_min is subtracted."""
     assert reward([1, -1], [np.nan, np.nan], r_min=-1) == [1, -1]
 
 
@@ -40,36 +40,36 @@ def test_a_positive_minimum_lowers_the_term_too():
 
 @given(r_min=st.floats(-100, 100), above=st.floats(0, 100), alpha=st.floats(0, 1), gamma=st.floats(0, 1))
 @settings(deadline=None)
-def test_the_term_never_pays(r_min, above, alpha, gamma):
+def test_the_term_is_never_positive(r_min, above, alpha, gamma):
     """For every V ≥ R_min: no cycle of positive rewards."""
-    value, seen = np.array([r_min + above]), np.ones(1)
-    assert minimax_term(value, seen, alpha=alpha, gamma=gamma, r_min=r_min)[0] <= 1e-12
+    value, evaluated = np.array([r_min + above]), np.ones(1)
+    assert minimax_term(value, evaluated, alpha=alpha, gamma=gamma, r_min=r_min)[0] <= 1e-12
 
 
 def test_the_term_is_linear():
     """The term of summed values is the sum of the terms."""
-    value, seen, weight = np.array([0.5, -0.25, 0.0]), np.array([1.0, 1.0, 0.0]), np.array([1, 0.9, 0.81])
+    value, evaluated, weight = np.array([0.5, -0.25, 0.0]), np.array([1.0, 1.0, 0.0]), np.array([1, 0.9, 0.81])
     options = {"alpha": 0.1, "gamma": 0.99, "r_min": -1.0}
-    single = (weight * minimax_term(value, seen, **options)).sum()
-    together = minimax_term((weight * value).sum(keepdims=True), (weight * seen).sum(keepdims=True), **options)
+    single = (weight * minimax_term(value, evaluated, **options)).sum()
+    together = minimax_term((weight * value).sum(keepdims=True), (weight * evaluated).sum(keepdims=True), **options)
     assert together[0] == pytest.approx(single)
 
 
-def test_tensors_are_taken_too():
-    """A learner computes it where its data lie."""
+def test_the_term_of_tensors():
+    """Learners compute it on their device."""
     torch = pytest.importorskip("torch")
     term = minimax_term(torch.tensor([1.0, 0.0]), torch.tensor([1.0, 0.0]), alpha=0.5, gamma=0.5, r_min=-1.0)
     assert term.tolist() == [-0.5, 0.0]
 
 
 def test_the_result_is_single_precision():
-    """As the rewards of segments are."""
+    """Like the rewards of segments."""
     result = minimax_reward(np.zeros(2, np.float32), np.ones(2, np.float32), alpha=0.1, gamma=0.9, r_min=0)
     assert result.dtype == np.float32
 
 
-def noted(values, *, length):
-    """Return a batch of one segment in which opponents said this."""
+def batch_of(values, *, length):
+    """Return a batch of one segment with these evaluations."""
     entries = len(values)
     return SegmentBatch(
         observation={"obs": np.zeros((entries, 1, 2), np.float32)},
@@ -85,35 +85,35 @@ def noted(values, *, length):
     )
 
 
-def test_evaluations_of_what_is_not_learned_are_left_out():
-    """The bootstrap entry belongs to the next segment, and what follows it is undefined."""
-    value = opponent_value(noted([1, -2, -7, -np.inf], length=2), algorithm="x")
+def test_evaluations_of_other_entries_are_nan():
+    """The bootstrap entry belongs to the next segment, and later entries are undefined."""
+    value = opponent_value(batch_of([1, -2, -7, -np.inf], length=2), algorithm="x")
     np.testing.assert_array_equal(value[:, 0], [1, -2, np.nan, np.nan])
 
 
 def test_evaluations_must_be_there():
-    """The message says who asked, and for what."""
+    """The error names the algorithm and the option."""
     with pytest.raises(ContractError, match="x: the segments carry no opponent_value, which minimax_alpha > 0 needs"):
-        opponent_value(noted([None, None], length=1), algorithm="x")
+        opponent_value(batch_of([None, None], length=1), algorithm="x")
 
 
 @pytest.mark.parametrize("value", [np.inf, -np.inf])
 def test_an_infinite_evaluation_is_refused(value):
-    """It would be the minimum for ever."""
+    """It would be the tracked minimum for good."""
     with pytest.raises(ContractError, match="x: opponent_value is infinite"):
-        opponent_value(noted([value, 0], length=1), algorithm="x")
+        opponent_value(batch_of([value, 0], length=1), algorithm="x")
 
 
 def test_the_lowest_evaluation():
-    """Where nobody evaluated anything it is infinite."""
-    assert lowest(np.array([[0.5, np.nan], [-0.25, 3]], np.float32)) == -0.25
-    assert lowest(np.full(3, np.nan, np.float32)) == math.inf
+    """Infinity without any evaluation."""
+    assert lowest_value(np.array([[0.5, np.nan], [-0.25, 3]], np.float32)) == -0.25
+    assert lowest_value(np.full(3, np.nan, np.float32)) == math.inf
 
 
 @pytest.mark.parametrize(
     ("kind", "tracked", "expected"),
     [("none", -3, 0), ("fixed", -3, -1), ("tracked", -3, -3), ("tracked", 2, 2), ("tracked", math.inf, 0)],
 )
-def test_what_is_shifted_by(kind, tracked, expected):
-    """Nothing, what is known, or the least so far."""
-    assert shift(kind, fixed=-1, tracked=tracked) == expected
+def test_r_min_depends_on_the_kind(kind, tracked, expected):
+    """0, the fixed value, or the lowest evaluation so far."""
+    assert choose_r_min(kind, fixed=-1, tracked=tracked) == expected

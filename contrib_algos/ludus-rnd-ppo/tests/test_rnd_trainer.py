@@ -106,7 +106,7 @@ def test_one_update_is_the_textbook_one(make_rnd, make_batch, ends):
     for name, array in trainer.weights().items():
         np.testing.assert_allclose(array, model.state_dict()[name], rtol=1e-3, atol=1e-5, err_msg=name)
     for name, tensor in novelty.state_dict().items():
-        learned = trainer.state()[f"rnd/{name}"]
+        learned = trainer.state()[f"rnd.{name}"]
         np.testing.assert_allclose(learned, tensor, rtol=1e-3, atol=1e-5, err_msg=name)
 
 
@@ -163,8 +163,8 @@ def test_the_state_is_complete(make_rnd):
     trainer = make_rnd().make_trainer(seed=1)
     state, weights = trainer.state(), trainer.weights()
     for name in ("target.trunk", "predictor.trunk", "observations.0.mean", "observations.0.count", "returns.variance"):
-        assert any(key.startswith(f"rnd/{name}") for key in state), name
-    assert any(key.startswith("adam/exp_avg/rnd/predictor") for key in state)
+        assert any(key.startswith(f"rnd.{name}") for key in state), name
+    assert any(key.startswith("adam/exp_avg/rnd.predictor") for key in state)
     assert not any("adam" in key and "target" in key for key in state)
     assert not any("predictor" in key or "target" in key for key in weights)
 

@@ -59,8 +59,8 @@ def test_a_module_is_trained_and_saved(make_ppo, make_batch):
         one.update(batch, progress=0.0)
     assert trainer.weights().keys() == plain.weights().keys()
     state = trainer.state()
-    assert state["guess/weight"] > 0
-    assert state["guess/steps"] == 2
+    assert state["guess.weight"] > 0
+    assert state["guess.steps"] == 2
     resumed = trainer_of(ppo, guess=Guess())
     resumed.load_weights(trainer.weights())
     resumed.load_state(state)

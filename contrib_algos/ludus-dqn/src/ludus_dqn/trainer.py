@@ -12,7 +12,7 @@ from attrs import frozen
 from ludus.environment import Role
 from ludus.network import update_statistics
 from ludus.segment import SegmentBatch
-from ludus_minimax.reward import OPPONENT_VALUE, lowest, minimax_term, opponent_value, shift
+from ludus_minimax.reward import OPPONENT_VALUE, choose_r_min, lowest_value, minimax_term, opponent_value
 from ludus_replay.gradient_step import Minibatch, StepResult
 from ludus_replay.layout import ReplayLayout
 from ludus_replay.optimizer import LossMinimizer
@@ -99,13 +99,15 @@ class DQNTrainer(ReplayTrainer[DQNConfig, QNetwork]):
     def _track_opponent_minimum(self, batch: SegmentBatch) -> None:
         """Update the lowest evaluation by an opponent [Minimax §4.2]."""
         if self._config.minimax_alpha and self._config.minimax_shift == "tracked":
-            self._state["opponent_min"].clamp_(max=lowest(opponent_value(batch, algorithm="dqn")))
+            self._state["opponent_min"].clamp_(max=lowest_value(opponent_value(batch, algorithm="dqn")))
 
     @property
     def _r_min(self) -> float:
         """Return R_min of eq. 4; 0 for no shift."""
         config = self._config
-        return shift(config.minimax_shift, fixed=config.minimax_r_min, tracked=float(self._state["opponent_min"]))
+        return choose_r_min(
+            config.minimax_shift, fixed=config.minimax_r_min, tracked=float(self._state["opponent_min"])
+        )
 
     def _minimax_reward(self, minibatch: Minibatch) -> Tensor:
         """Return the term that eq. 3 and 4 add to the rewards with the current R_min, ``[n]``; ``[]`` for no term."""

@@ -1,1 +1,1 @@
-"""The Minimax Exploiter: rewards made of the opponent's own evaluation, and PPO that learns from them."""
+"""The Minimax Exploiter: a reward that includes the opponent's own evaluation, and PPO that learns from it."""

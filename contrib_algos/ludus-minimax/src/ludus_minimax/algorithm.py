@@ -14,14 +14,14 @@ __all__ = ["MinimaxPPO"]
 
 
 class MinimaxPPO(PPO):
-    """PPO that is also rewarded for what its opponents expect to lose; see `ludus.algorithm.Algorithm`.
+    """PPO with a reward that falls with the opponents' evaluation; see `ludus.algorithm.Algorithm`.
 
     Args:
         config: The options.
         context: The role and its network.
 
     Raises:
-        ContractError: As PPO does.
+        ContractError: As for PPO.
     """
 
     _config: MinimaxPPOConfig
@@ -32,6 +32,7 @@ class MinimaxPPO(PPO):
 
     @property
     def fields(self) -> tuple[Field, ...]:
-        """Return PPO's fields and ``opponent_value []``, which samplers fill."""
-        noted = (Field(OPPONENT_VALUE, source="opponents"),) if self._config.minimax_alpha else ()
-        return (*super().fields, *noted)
+        """Return the fields of PPO and ``opponent_value []``, which samplers fill."""
+        if not self._config.minimax_alpha:
+            return super().fields
+        return (*super().fields, Field(OPPONENT_VALUE, source="opponents"))

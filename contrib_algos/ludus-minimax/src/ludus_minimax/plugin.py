@@ -9,12 +9,12 @@ LUDUS_API = 1
 
 @hookimpl
 def ludus_register_algorithms() -> list[Component]:
-    """Offer ``minimax-ppo``."""
+    """Register ``minimax-ppo``."""
     return [
         Component(
             name="minimax-ppo",
             factory="ludus_minimax.algorithm:MinimaxPPO",
             config="ludus_minimax.config:MinimaxPPOConfig",
-            summary="PPO that reads its opponents' own evaluation: an exploiter with the minimax reward",
+            summary="PPO for exploiters, with a reward that includes the opponents' own evaluation",
         )
     ]

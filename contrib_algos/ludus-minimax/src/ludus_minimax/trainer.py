@@ -18,7 +18,7 @@ from ludus_ppo.networks import ActorCritic
 from ludus_ppo.trainer import PPOTrainer
 
 from ludus_minimax.config import MinimaxPPOConfig
-from ludus_minimax.reward import lowest, minimax_reward, opponent_value, shift
+from ludus_minimax.reward import choose_r_min, minimax_reward, opponent_value
 
 __all__ = ["MinimaxPPOTrainer"]
 
@@ -66,13 +66,13 @@ class MinimaxPPOTrainer(PPOTrainer):
         """Return R' ``[T+1, N] float32``, shifted by the lowest evaluation so far if it is tracked."""
         options, lowest_value = self._options, self._state["opponent_min"]
         value = opponent_value(batch, algorithm="minimax-ppo")
-        lowest_value.clamp_(max=group.least(lowest(value)))
+        lowest_value.clamp_(max=group.least(lowest_value(value)))
         reward = minimax_reward(
             batch.reward,
             value,
             alpha=options.minimax_alpha,
             gamma=options.minimax_gamma,
-            r_min=shift(options.minimax_shift, fixed=options.minimax_r_min, tracked=float(lowest_value)),
+            r_min=choose_r_min(options.minimax_shift, fixed=options.minimax_r_min, tracked=float(lowest_value)),
         )
         added = torch.tensor((reward - batch.reward)[batch.trainable()].mean())
         group.mean([added], weight=batch.num_decisions)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from attrs import frozen
-from ludus.option import Check, above, at_least, between, one_of, option, optional
+from ludus.option import Check, at_least, between, inherited_option, one_of, option, optional
+from ludus_torch.config import TrainerOptions
 
 __all__ = ["PPOConfig"]
 
@@ -12,29 +13,23 @@ _DUAL_CLIP = Check("0 or a number > 1", lambda value: at_least(0).accepts(value)
 
 
 @frozen(kw_only=True)
-class PPOConfig:
+class PPOConfig(TrainerOptions):
     """Proximal policy optimisation [AET §3.2.1; DIS eq. 1-2; HoK §4]."""
 
-    learning_rate: float = option(3e-4, above(0), help="Adam step size; > 0; AET and DIS: 5e-5")
-    learning_rate_schedule: str = option(
-        "constant",
-        one_of("constant", "linear"),
-        help="constant, or linear to 0 over the training budget",
-        scheduled=True,
+    learning_rate: float = inherited_option(
+        TrainerOptions, "learning_rate", 3e-4, help="Adam step size; > 0; AET and DIS: 5e-5"
     )
     adam_beta1: float = option(0.9, between(0.0, 0.9999), help="Adam decay of the first moment; [0, 1); AET: 0.99")
     adam_beta2: float = option(
         0.999, between(0.0, 0.999999), help="Adam decay of the second moment; [0, 1); AET: 0.999"
     )
-    adam_eps: float = option(1e-5, above(0), help="Adam's term against division by zero; > 0")
-    max_grad_norm: float = option(0.5, above(0), help="gradients are scaled down to this L2 norm; > 0; DIS: 10")
-
-    gamma: float = option(0.99, between(0.0, 1.0), help="discount per decision or tick; [0, 1]; AET: 0.9995")
-    discount_per: str = option(
-        "decision",
-        one_of("decision", "tick"),
-        help="what gamma counts: decisions, or elapsed ticks (asynchronous games)",
+    max_grad_norm: float = inherited_option(
+        TrainerOptions, "max_grad_norm", 0.5, help="gradients are scaled down to this L2 norm; > 0; DIS: 10"
     )
+    gamma: float = inherited_option(
+        TrainerOptions, "gamma", 0.99, help="discount per decision or tick; [0, 1]; AET: 0.9995"
+    )
+
     gae_lambda: float = option(0.95, between(0.0, 1.0), help="decay of generalised advantages; [0, 1]; AET: 0.95")
     normalize_advantage: bool = option(True, help="normalise the advantages of a batch to mean 0 and deviation 1")
 
@@ -76,14 +71,16 @@ class PPOConfig:
         -0.5, between(-5.0, 2.0), help="log standard deviation of continuous actions at the start, in half ranges"
     )
 
-    segment_decisions: int = option(32, at_least(1), help="longest segment T in decisions; ≥ 1; AET: 128")
+    segment_decisions: int = inherited_option(
+        TrainerOptions, "segment_decisions", 32, help="longest segment T in decisions; ≥ 1; AET: 128"
+    )
     burn_in: int = option(
         0,
         at_least(0),
         help="recurrent networks: first decisions of a segment that only update the state; < T",
     )
-    batch_decisions: int = option(
-        8192, at_least(1), help="fresh decisions per update; ≥ 1; AET: 7000 per GPU, DIS: 80000"
+    batch_decisions: int = inherited_option(
+        TrainerOptions, "batch_decisions", 8192, help="fresh decisions per update; ≥ 1; AET: 7000 per GPU, DIS: 80000"
     )
     num_minibatches: int = option(4, at_least(1), help="gradient steps per pass over a batch; ≥ 1")
     epochs: float = option(
@@ -93,12 +90,6 @@ class PPOConfig:
     )
     target_kl: float = option(0.0, at_least(0.0), help="no further pass once approx_kl exceeds this, in nats; 0: off")
 
-    cpu_kernels: str = option(
-        "auto",
-        one_of("auto", "onednn", "torch", "plain"),
-        help="what multiplies in linear layers on the CPU while they learn, fused with their activations: oneDNN or "
-        "torch; plain: layers are not fused; auto: oneDNN, but torch on x86 without AVX-512",
-    )
     precision: str = option(
         "auto",
         one_of("auto", "fp32", "bf16-backward", "bf16"),
@@ -110,7 +101,9 @@ class PPOConfig:
         help="let torch compile losses and gradients of networks without recurrence; needs a C++ compiler and some "
         "seconds at the start; if it fails, they are not compiled",
     )
-    cuda_graphs: bool = option(
+    cuda_graphs: bool = inherited_option(
+        TrainerOptions,
+        "cuda_graphs",
         True,
         help="on a GPU, run gradient steps as CUDA graphs; not those of recurrent networks, with several "
         "learner_processes, or with compile",

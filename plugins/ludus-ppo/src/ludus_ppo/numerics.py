@@ -35,14 +35,15 @@ class Numerics:
     @classmethod
     def choose(cls, config: PPOConfig, device: torch.device) -> Numerics:
         """Return the numerics that the options ask for."""
-        bf16 = config.precision == "bf16"
-        kernels = "onednn" if config.cpu_kernels == "auto" and (bf16 or config.compile) else config.cpu_kernels
-        rounded = config.precision == "bf16-backward" or (config.precision == "auto" and has_bf16())
+        precision, kernels = _choose_precision(config), config.cpu_kernels
+        if kernels == "auto" and (precision == "bf16" or config.compile):
+            kernels = "onednn"
+        rounds_gradients = precision == "bf16-backward" and device.type == "cpu"
         return cls(
             device=device,
             kernels=choose_kernels(kernels, device),
-            forward_dtype=torch.bfloat16 if bf16 else torch.float32,
-            backward_dtype=torch.bfloat16 if rounded and device.type == "cpu" else torch.float32,
+            forward_dtype=torch.bfloat16 if precision == "bf16" else torch.float32,
+            backward_dtype=torch.bfloat16 if rounds_gradients else torch.float32,
             graphed=config.cuda_graphs and device.type == "cuda" and not config.compile,
         )
 
@@ -60,3 +61,9 @@ class Numerics:
         if self.forward_dtype is torch.bfloat16:
             return torch.autocast(self.device.type, torch.bfloat16)
         return nullcontext()
+
+
+def _choose_precision(config: PPOConfig) -> str:
+    if config.precision == "auto":
+        return "bf16-backward" if has_bf16() else "fp32"
+    return config.precision

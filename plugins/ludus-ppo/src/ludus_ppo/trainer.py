@@ -74,29 +74,26 @@ class PPOTrainer:
         self._signals = tuple(reward_signals) or (RewardSignal(gamma=config.gamma),)
         self._group: Group = Alone()
         loss_terms = loss_terms or {}
-        modules = {name: term for name, term in loss_terms.items() if isinstance(term, nn.Module)}
-        named = dict(model.named_parameters())
-        named |= {f"{name}/{key}": p for name, term in modules.items() for key, p in term.named_parameters()}
-        parameters = [parameter for parameter in named.values() if parameter.requires_grad]
-        self._numerics = Numerics.choose(config, parameters[0].device)
-        for module in (model, *modules.values()):
-            self._numerics.fuse_layers(module)
-        optimizer = Adam(named, betas=(config.adam_beta1, config.adam_beta2), eps=config.adam_eps)
+        modules = nn.ModuleDict({name: term for name, term in loss_terms.items() if isinstance(term, nn.Module)})
+        parameters = dict(model.named_parameters()) | dict(modules.named_parameters())
+        self._numerics = Numerics.choose(config, next(model.parameters()).device)
+        self._numerics.fuse_layers(model)
+        self._numerics.fuse_layers(modules)
+        optimizer = Adam(parameters, betas=(config.adam_beta1, config.adam_beta2), eps=config.adam_eps)
         self._gradient_step = GradientStep(
             config,
             model,
             optimizer=optimizer,
-            parameters=parameters,
+            parameters=[parameter for parameter in parameters.values() if parameter.requires_grad],
             distribution=distribution,
             signals=self._signals,
             loss_terms=tuple(loss_terms.values()),
             numerics=self._numerics,
         )
         self._state = {"seed": torch.tensor(seed), "updates": torch.tensor(0), **optimizer.state}
+        self._state |= modules.state_dict()
         if config.normalize_value:
             self._state["value_moments"] = make_value_moments(len(self._signals))
-        for name, term in modules.items():
-            self._state |= {f"{name}/{key}": tensor for key, tensor in term.state_dict().items()}
 
     @property
     def batch_decisions(self) -> int:

@@ -66,7 +66,7 @@ class Adam:
         used = [(p, p.grad, m) for p, m in zip(self._parameters, self._moments, strict=True) if p.grad is not None]
         if not used:
             return torch.zeros((), device=self._parameters[0].device)
-        gradients = [gradient for _, gradient, _ in used]
+        parameters, gradients, moments = (list(column) for column in zip(*used, strict=True))
         fused = self._parameters[0].device.type in ("cpu", "cuda")
         with torch.no_grad():
             norm: Tensor = torch.linalg.vector_norm(torch.stack(torch._foreach_norm(gradients)))
@@ -74,12 +74,12 @@ class Adam:
             if not fused:
                 torch._foreach_div_(gradients, divisor)
             adam(
-                [parameter for parameter, _, _ in used],
+                parameters,
                 gradients,
-                [moments["exp_avg"] for _, _, moments in used],
-                [moments["exp_avg_sq"] for _, _, moments in used],
+                [moment["exp_avg"] for moment in moments],
+                [moment["exp_avg_sq"] for moment in moments],
                 [],
-                [moments["step"] for _, _, moments in used],
+                [moment["step"] for moment in moments],
                 fused=fused,
                 grad_scale=divisor if fused else None,  # clips within the same kernel
                 amsgrad=False,

@@ -68,21 +68,20 @@ class GraphedCallable(Generic[_Inputs, _Outputs]):
         tensors = inputs.named()
         key = tuple((name, tensor.shape, tensor.dtype) for name, tensor in tensors.items())
         recording = self._recordings.get(key)
-        if recording is None:
-            self._calls[key] += 1
-            if self._calls[key] == 1 or len(self._recordings) == _MAX_RECORDINGS:
-                return self._function(inputs)
+        if recording is not None:
+            _copy_inputs(tensors.values(), recording.inputs)
+        elif self._should_record(key):
             recording = self._record(inputs, next(iter(tensors.values())).device)
-            if recording is None:
-                return self._function(inputs)
-            self._recordings[key] = recording
-        else:
-            pairs = zip(tensors.values(), recording.inputs, strict=True)
-            moved = [(new, old) for new, old in pairs if new.data_ptr() != old.data_ptr()]
-            copy_together((new for new, _ in moved), into=(old for _, old in moved))
+        if recording is None:
+            return self._function(inputs)
+        self._recordings[key] = recording
         recording.graph.replay()
         outputs: _Outputs = tree_map(torch.clone, recording.outputs)
         return outputs
+
+    def _should_record(self, key: Hashable) -> bool:
+        self._calls[key] += 1
+        return self._calls[key] > 1 and len(self._recordings) < _MAX_RECORDINGS
 
     def _record(self, inputs: _Inputs, device: torch.device) -> _Recording[_Outputs] | None:
         """Record the function, which computes nothing meanwhile. Return None if that fails."""
@@ -100,6 +99,12 @@ class GraphedCallable(Generic[_Inputs, _Outputs]):
             _log.warning("GPU work cannot be recorded as a CUDA graph (%s); kernels are launched one by one", reason)
             return None
         return _Recording(graph, tuple(inputs.named().values()), outputs)
+
+
+def _copy_inputs(tensors: Iterable[Tensor], into: Iterable[Tensor]) -> None:
+    """Copy the tensors that do not share memory with the input of the recording."""
+    moved = [(new, old) for new, old in zip(tensors, into, strict=True) if new.data_ptr() != old.data_ptr()]
+    copy_together((new for new, _ in moved), into=(old for _, old in moved))
 
 
 def copy_together(tensors: Iterable[Tensor], *, into: Iterable[Tensor]) -> None:
