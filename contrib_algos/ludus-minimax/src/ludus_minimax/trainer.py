@@ -64,15 +64,15 @@ class MinimaxPPOTrainer(PPOTrainer):
 
     def _reward(self, batch: SegmentBatch, group: Group) -> np.ndarray:
         """Return R' ``[T+1, N] float32``, shifted by the lowest evaluation so far if it is tracked."""
-        options, lowest_value = self._options, self._state["opponent_min"]
+        options, tracked = self._options, self._state["opponent_min"]
         value = opponent_value(batch, algorithm="minimax-ppo")
-        lowest_value.clamp_(max=group.least(lowest_value(value)))
+        tracked.clamp_(max=group.least(lowest_value(value)))
         reward = minimax_reward(
             batch.reward,
             value,
             alpha=options.minimax_alpha,
             gamma=options.minimax_gamma,
-            r_min=choose_r_min(options.minimax_shift, fixed=options.minimax_r_min, tracked=float(lowest_value)),
+            r_min=choose_r_min(options.minimax_shift, fixed=options.minimax_r_min, tracked=float(tracked)),
         )
         added = torch.tensor((reward - batch.reward)[batch.trainable()].mean())
         group.mean([added], weight=batch.num_decisions)
