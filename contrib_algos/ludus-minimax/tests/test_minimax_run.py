@@ -39,7 +39,7 @@ final_matches = 0
 
 @pytest.fixture
 def folder(tmp_path):
-    """Return where to train."""
+    """Return the folder of a run."""
     pytest.importorskip("ludus_board")
     (tmp_path / "run.toml").write_text(RUN, encoding="utf-8")
     return tmp_path
@@ -50,17 +50,17 @@ def train(folder):
     assert main(["train", str(folder / "run.toml"), "--run", str(folder / "run"), "--json"]) == 0
 
 
-def test_the_exploiter_reads_the_mind_of_a_perfect_opponent(folder, monkeypatch):
-    """Who knows the game by heart expects 1, 0 or -1, and nothing where the exploiter ended the match."""
+def test_the_exploiter_gets_the_evaluations_of_a_perfect_opponent(folder, monkeypatch):
+    """These are 1, 0 or -1, and missing where the exploiter ended the match."""
     batches, shaped, update = [], [], MinimaxPPOTrainer.update
 
-    def watched(self, batch, *, progress):
+    def recorded(self, batch, *, progress):
         batches.append((batch.extras["opponent_value"][batch.trainable()], batch.terminated[batch.trainable()]))
         result = update(self, batch, progress=progress)
         shaped.append(result.metrics["minimax_reward"])
         return result
 
-    monkeypatch.setattr(MinimaxPPOTrainer, "update", watched)
+    monkeypatch.setattr(MinimaxPPOTrainer, "update", recorded)
     train(folder)
     value, terminated = (np.concatenate(arrays) for arrays in zip(*batches, strict=True))
     assert set(np.unique(value[~np.isnan(value)])) <= {-1.0, 0.0, 1.0}
@@ -71,7 +71,7 @@ def test_the_exploiter_reads_the_mind_of_a_perfect_opponent(folder, monkeypatch)
 
 
 def test_resuming_goes_on(folder):
-    """The checkpoint holds what the exploiter tracks."""
+    """The checkpoint holds the tracked minimum."""
     train(folder)
     more = ["--set", "run.decisions=8000", "--json"]
     assert main(["resume", str(folder / "run"), *more]) == 0

@@ -18,7 +18,7 @@ from ludus_ppo.networks import ActorCritic
 from ludus_ppo.trainer import PPOTrainer
 
 from ludus_minimax.config import MinimaxPPOConfig
-from ludus_minimax.reward import choose_r_min, minimax_reward, opponent_value
+from ludus_minimax.reward import choose_r_min, lowest_value, minimax_reward, opponent_value
 
 __all__ = ["MinimaxPPOTrainer"]
 
