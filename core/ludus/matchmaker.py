@@ -1,13 +1,12 @@
-"""The matchmaker contract: three questions, answered as pure functions of the league and a random generator.
+"""The matchmaker contract: pure functions of the league and a random generator.
 
-Participants are named by one string everywhere:
+The name of a participant is one string:
 
 * ``main_agent@7``  — the frozen model number 7 of player ``main_agent``; immutable;
-* ``main_agent@7+`` — the weights that ``main_agent`` is learning now, after it froze number 7;
+* ``main_agent@7+`` — the live weights of ``main_agent``, after model 7 was frozen;
 * ``minimax3``      — an anchor: a scripted agent with a rating.
 
-Two rules hold for all matchmakers: a draw counts as half a win, and in an asymmetric game only those may be opponents
-who can fill the other team.
+All matchmakers count a draw as half a win. In an asymmetric game they choose opponents that can fill the other team.
 """
 
 from __future__ import annotations
@@ -29,19 +28,19 @@ __all__ = ["LeagueView", "Matchmaker", "Pairing", "PlayerView", "PoolChange", "R
 
 @frozen(kw_only=True)
 class PlayerView:
-    """One learning identity as matchmakers see it.
+    """State of one player.
 
     Args:
-        name: The player's name.
-        role: The role it fills.
-        team: The team of that role where it has one fixed team; None where it may take any (symmetric roles).
-        live: Its live participant, ``name@N+``.
-        models: Its frozen models, oldest first.
-        decisions: Decisions it has learned from so far.
-        generation_starts: For each generation of its weights, how many models are older; ``(0,)`` until a `Reset`.
+        name: Name of the player.
+        role: Role that the player fills.
+        team: Team of that role where it has one fixed team; None where it may take any (symmetric roles).
+        live: Live participant of the player, ``name@N+``.
+        models: Frozen models, oldest first.
+        decisions: Decisions that the player has learned from.
+        generation_starts: Number of older models by generation; ``(0,)`` until a `Reset`.
         generation_start_decisions: `decisions` when the present generation began.
-        frozen_decisions: `decisions` when its newest model was frozen.
-        share: Its share of the ticks of training matches, relative to the other players'.
+        frozen_decisions: `decisions` when the newest model was frozen.
+        share: Share of the ticks of training matches, relative to the shares of the other players.
     """
 
     name: str
@@ -57,7 +56,7 @@ class PlayerView:
 
     @property
     def generation(self) -> int:
-        """Return how often it has started anew."""
+        """Return the number of player resets."""
         return len(self.generation_starts) - 1
 
 
@@ -67,9 +66,9 @@ def _called(deviation: float | Callable[[], float]) -> float:
 
 @frozen
 class Rating:
-    """A rating with its uncertainty; `deviation` is one standard deviation on the same scale, ≥ 0. Both are finite.
+    """A rating with one standard deviation, both finite and on the same scale.
 
-    The deviation may be given as a function, which is called when it is read.
+    The deviation may be a function, which is called when the deviation is read.
     """
 
     mean: float
@@ -83,42 +82,42 @@ class Rating:
 
 
 class RatingTable(Protocol):
-    """Rates the participants of a league by the evaluation matches between its frozen models and anchors.
+    """Ratings of the participants of a league, from evaluation matches between frozen models and anchors.
 
-    It is made anew at every start and told of all these matches; it remembers nothing besides, so a restart changes no
-    rating. It takes results by `add` or by `replay`, and does nothing in the other one.
+    The league creates a new table at every start and adds all these matches, so a restart changes no rating. A table
+    implements `add` or `replay`; the other method does nothing.
 
-    Tables and pictures write ratings as whole numbers, as is usual for Elo points, where 400 are odds of 10 to 1. A
-    method with another unit is best brought to that scale.
+    Ratings are displayed as whole numbers. Methods should use the scale of Elo points, where 400 are odds of 10 to 1.
     """
 
     def add(self, a: str, b: str, count: np.ndarray) -> None:
-        """Take what is new between two participants; for methods to which only the sums matter.
+        """Add new results of two participants; for methods that need only sums.
 
         Args:
-            a: One of them.
-            b: The other one; there is a call for (b, a) with the mirrored counts too.
+            a: First participant.
+            b: Second participant; there is another call for (b, a) with the mirrored counts.
             count: ``[3] int64``: wins, draws, losses of a.
         """
 
     def replay(self, first: int, matches: Iterable[MatchRecord]) -> None:
-        """Take the log from a fixture on; for methods to which the order matters, or who was in a team with whom.
+        """Replace all matches from a fixture on; for methods that need the order of matches, or the teams.
 
-        Results of several fixtures arrive mixed. So that their order is that of the log nevertheless, whatever the
-        table knows of the fixtures from `first` on is to be forgotten: all of it that has been played comes again.
+        Results of several fixtures arrive interleaved. To keep the order of the log, the table drops all matches of
+        fixtures from `first` on and adds those of `matches`, which include the dropped ones.
 
         Args:
-            first: The id of a fixture.
-            matches: Evaluation matches (`ludus.runs.MatchRecord`) in the order of the log; read from the store when
-                they are asked for, and only during this call. In some, live weights play; these are not to be rated.
+            first: Id of the first fixture to replace.
+            matches: Evaluation matches (`ludus.records.MatchRecord`) in the order of the log. They are read from the
+                store during iteration, which must end before this call returns. Matches with live participants must
+                not be rated.
         """
 
     def rating(self, participant: str) -> Rating:
-        """Return the rating; somebody without matches has the prior with 0 matches."""
+        """Return the rating; a participant without matches has the prior with 0 matches."""
 
 
 class LeagueView(Protocol):
-    """The league as a matchmaker may read it. Cheap to query; never changed by a matchmaker."""
+    """The league as matchmakers and rules read it. Queries are cheap, and change nothing."""
 
     @property
     def num_teams(self) -> int:
@@ -134,7 +133,7 @@ class LeagueView(Protocol):
 
     @property
     def elapsed_s(self) -> float:
-        """Return how long the run has trained, in seconds."""
+        """Return the seconds that the run has trained."""
 
     @property
     def progress(self) -> float:
@@ -145,10 +144,10 @@ class LeagueView(Protocol):
         """
 
     def frozen_s(self, model: str) -> float:
-        """Return when a model was frozen, in seconds of training."""
+        """Return the time at which a model was frozen, in seconds of training."""
 
     def team(self, participant: str) -> int | None:
-        """Return the team that a player's model or an anchor is made for; None where it may take any."""
+        """Return the fixed team of a player's model or an anchor; None where it may take any."""
 
     def pool(self, name: str) -> tuple[str, ...]:
         """Return the models of a pool, oldest first; an unknown pool is empty."""
@@ -157,15 +156,15 @@ class LeagueView(Protocol):
         """Return ``[n, 3] float64``: wins, draws, losses of `participant` against each opponent.
 
         For a live participant the counts of its earlier frozen and live weights, back to its last `Reset`, are
-        included with a weight that halves with every model, so that a win rate exists right after a freeze.
+        included with a weight that halves with every model. So a win rate exists right after a freeze.
         """
 
     def recent(self, player: str, opponents: Sequence[str]) -> np.ndarray:
-        """Return ``[n, 3] float64``: wins, draws, losses of a player's live weights of late.
+        """Return ``[n, 3] float64``: recent wins, draws, losses of a player's live weights.
 
-        The weight of a match halves with every 256 later ones of the same pair, so this says how good the weights are
-        now, where `payoff` also tells of the long way since the last freeze. Counted since this start of the run and
-        since the last `Reset` of either side.
+        The weight of a match halves with every 256 later matches of the same pair, so this measures the present
+        weights, while `payoff` covers all matches since the last freeze. Counted since this start of the run and since
+        the last `Reset` of either side.
         """
 
     def rating(self, participant: str) -> Rating:
@@ -174,12 +173,12 @@ class LeagueView(Protocol):
 
 @frozen(kw_only=True)
 class Pairing:
-    """The answer to "whom next?".
+    """The opponents of a player's next fixture.
 
     Args:
         opponents: One participant for every other team, in team order.
-        reason: Why, in a few words; stored with every match (``"pfsp: win rate 0.31, p 0.12"``).
-        scenario: The scenario to play.
+        reason: Short text that is stored with every match (``"pfsp: win rate 0.31, p 0.12"``).
+        scenario: Scenario to play.
     """
 
     opponents: tuple[str, ...]
@@ -197,22 +196,22 @@ class PoolChange:
 
 
 class Matchmaker(Protocol):
-    """Answers the three questions of a league. Holds no state besides its configuration.
+    """Chooses opponents, rating matches and pool changes. Holds no state besides its configuration.
 
-    Whatever it raises, or answers that cannot be, ends the run with a line that names it. It is asked for a fixture and
-    an evaluation once at the start for nothing, so that such mistakes show at once; ``ludus check`` asks about a model
-    that was frozen, too.
+    An exception or an invalid return value ends the run with a message that names the matchmaker. At the start of a run
+    `next_fixture` and `next_evaluation` are called once and the results dropped, so that errors show early;
+    ``ludus check`` calls `on_model_frozen` too.
     """
 
     def next_fixture(self, league: LeagueView, player: str, rng: np.random.Generator) -> Pairing:
-        """Return whom `player` should train against next.
+        """Return the opponents that `player` trains against next.
 
-        With nothing to choose from (an empty pool) it answers a live participant, the player's own where both sides
-        are alike, else an anchor.
+        With nothing to choose from (an empty pool) return a live participant, the player's own in a symmetric game, or
+        else an anchor.
         """
 
     def next_evaluation(self, league: LeagueView, rng: np.random.Generator) -> tuple[str, ...] | None:
-        """Return which frozen models or anchors, one per team, to rate next; None when there is nothing to learn."""
+        """Return the frozen models or anchors to rate next, one per team; None if no rating match is needed."""
 
     def on_model_frozen(self, league: LeagueView, player: str, model: str) -> Sequence[PoolChange]:
-        """Return how pools change now that `model` of `player` has been frozen."""
+        """Return the changes of pools after `model` of `player` was frozen."""

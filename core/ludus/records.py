@@ -1,6 +1,6 @@
 """Records of a league: fixtures, matches and models.
 
-A *fixture* is a pairing for a block of matches. The coordinator creates it, samplers play it, and the store keeps it.
+A *fixture* is a pairing for a block of matches. The coordinator creates it, samplers play it, the store keeps it.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ class Fixture:
     Attributes:
         id: Unique in the run.
         kind: ``"train"`` or ``"eval"``.
-        player: Who learns from it; empty for evaluations.
-        participants: Who holds every seat, in the environment's seat order.
-        seed: Seeds of the matches derive from it, see `ludus._seeding.match_seeds`.
+        player: Player that learns from it; empty for evaluations.
+        participants: Participant of every seat, in the environment's seat order.
+        seed: Seed from which `ludus._seeding.match_seeds` derives the seeds of the matches.
         paired: Id of the fixture with the same seed and swapped seats; empty if none.
-        matches: How many to play.
-        scenario: What is played.
-        reason: Why these opponents.
-        models: Participant to model hash for the frozen ones.
+        matches: Number of matches to play.
+        scenario: Scenario to play.
+        reason: The matchmaker's reason for these opponents.
+        models: Model hash by frozen participant.
     """
 
     id: int
@@ -51,7 +51,7 @@ class ModelRecord:
 
     participant: str
     player: str
-    number: int = field(converter=int)  # of a row, SQLite keeps any value in any column
+    number: int = field(converter=int)  # converted because SQLite accepts any type in any column
     hash: str
     parent: str | None
     decisions: int = field(converter=int)
@@ -62,7 +62,7 @@ class ModelRecord:
 
 @frozen(kw_only=True)
 class MatchRecord:
-    """One match of the log: everything that its fixture fixed before it started, and what came out."""
+    """One match of the log: its fixture, seed, outcome (points per team) and length."""
 
     fixture: Fixture
     number: int
@@ -73,7 +73,7 @@ class MatchRecord:
 
 @frozen(kw_only=True)
 class FixtureRecord:
-    """One fixture: what was asked for, when (Unix time), and how many of its matches are in the log."""
+    """One fixture, the time of its creation (Unix time), and the number of its matches in the log."""
 
     fixture: Fixture
     created_s: float

@@ -1,7 +1,7 @@
-"""The rule contract: what changes in a league while it runs, besides whom its players meet.
+"""The rule contract: changes of shares, pools and players while a league runs.
 
-Every so many matches the coordinator asks each rule of the league what should change now. Like a matchmaker a rule is
-a pure function of the league and a random generator, so it is tested with leagues made of plain data.
+The coordinator calls every rule of the league after a number of matches (``league.every_matches``). Like a matchmaker,
+a rule is a pure function of the league and a random generator, so tests use leagues made of plain data.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ __all__ = ["Change", "Freeze", "PoolChange", "Reset", "Rule", "Share"]
 
 @frozen(kw_only=True)
 class Freeze:
-    """A player's weights become a model now; then it learns on.
+    """Freeze a player's weights as a model; the player continues to learn.
 
     Args:
         player: The player.
-        reason: Why, in a few words; kept in the manifest of the model.
+        reason: Short text that is stored in the manifest of the model.
     """
 
     player: str = field(validator=text())
@@ -33,15 +33,15 @@ class Freeze:
 
 @frozen(kw_only=True)
 class Reset:
-    """A player's weights become a model now; then it starts anew, with a fresh optimiser, as its next generation.
+    """Freeze a player's weights as a model, then reset the player: its next generation has a new optimiser state.
 
-    Its live participant no longer inherits the payoffs of the models before. What was recorded with its old weights is
-    not learned from.
+    The live participant no longer inherits the payoffs of earlier models. Segments of the old weights are dropped.
 
     Args:
         player: The player.
-        reason: Why, in a few words; kept in the manifest of the model.
-        init: The frozen model whose weights it starts from; empty: as at the beginning of the run.
+        reason: Short text that is stored in the manifest of the model.
+        init: Frozen model whose weights the new generation starts from; empty: the initial weights of the
+            configuration.
     """
 
     player: str = field(validator=text())
@@ -51,11 +51,11 @@ class Reset:
 
 @frozen(kw_only=True)
 class Share:
-    """A player's share of the ticks of training matches from now on, relative to the other players'.
+    """Set a player's share of the ticks of training matches, relative to the shares of the other players.
 
     Args:
         player: The player.
-        share: ≥ 0; with 0 it waits.
+        share: New share, ≥ 0; with 0 the player does not train.
     """
 
     player: str = field(validator=text())
@@ -66,11 +66,11 @@ Change: TypeAlias = Freeze | Reset | Share | PoolChange
 
 
 class Rule(Protocol):
-    """Says what should change. Holds no state besides its configuration."""
+    """Returns changes of the league. Holds no state besides its configuration."""
 
     def decide(self, league: LeagueView, rng: np.random.Generator) -> Sequence[Change]:
-        """Return what should change now; empty most of the time.
+        """Return the changes to apply now; usually none.
 
-        A player whose last `Freeze` or `Reset` has not happened yet gets no other: the rule is asked again. It is asked
-        once at the start for nothing, so that its mistakes show at once.
+        A `Freeze` or `Reset` of a player whose last one is still pending is ignored; the rule may return it again
+        later. At the start of a run the rule is called once and the result dropped, so that errors show early.
         """

@@ -100,10 +100,10 @@ def test_a_valid_method_passes():
         (Forgetful, "depend on the order"),
         (CountsReplaysTwice, "depend on the order"),
         (Reversed, "weak < even < strong"),
-        (Vague, r"^rating answered Rating\(.*=-1\.0, .*; expected a finite mean and a finite deviation >= 0"),
-        (Unbounded, r"^rating answered Rating\(mean=nan, .*; expected a finite mean"),
-        (Unsure, r"^rating answered Rating\(.*=inf, .*; expected a finite mean and a finite deviation >= 0"),
-        (Bare, r"^rating answered .*; expected a ludus\.matchmaker\.Rating"),
+        (Vague, r"^rating returned Rating\(.*=-1\.0, .*; expected a finite mean and a finite deviation >= 0"),
+        (Unbounded, r"^rating returned Rating\(mean=nan, .*; expected a finite mean"),
+        (Unsure, r"^rating returned Rating\(.*=inf, .*; expected a finite mean and a finite deviation >= 0"),
+        (Bare, r"^rating returned .*; expected a ludus\.matchmaker\.Rating"),
     ],
 )
 def test_a_broken_method_is_reported(broken, problem):

@@ -78,10 +78,10 @@ def test_valid_changes_pass(change):
     ("rule", "problem"),
     [
         (Returns(Share(player="nobody", share=1.0)), "there is no player 'nobody'"),
-        (Returns("main"), "no change of ludus.rule in 'main'"),
+        (Returns("main"), "not a change of ludus.rule in 'main'"),
         (
             Returns(Share(player="main", share=0), Share(player="other", share=0)),
-            "every player's share of the ticks is 0",
+            "every player's share of the ticks would be 0",
         ),
         (Returns(Freeze(player="main", reason="")), "has no reason"),
         (Returns(Reset(player="main", reason="x", init="main@9")), "there is no frozen model 'main@9'"),
@@ -89,7 +89,7 @@ def test_valid_changes_pass(change):
         (Returns(PoolChange(pool="old", model="main@1", enters=True)), "changes nothing"),
         (Counts(), "keep no state"),
         (Raises(), r"test_check_rule, line \d+, raised KeyError: 'nobody'"),
-        (ReturnsNone(), "decide answered None; expected a sequence of changes"),
+        (ReturnsNone(), "decide returned None; expected a sequence of changes"),
         (ModifiesLeague(), "it may only read it"),
     ],
 )

@@ -162,9 +162,9 @@ def test_a_rating_that_is_not_installed_fails(path):
 @pytest.mark.parametrize(
     ("answer", "problem"),
     [
-        (Rating(float("nan"), 1.0, 0), r"answered Rating\(mean=nan, .*; expected a finite mean and .*"),
-        (Rating(0.0, -1.0, 0), r"answered Rating\(.*=-1\.0, .*; expected a finite mean and a finite deviation >= 0"),
-        (0.0, r"answered 0\.0; expected a ludus\.matchmaker\.Rating"),
+        (Rating(float("nan"), 1.0, 0), r"returned Rating\(mean=nan, .*; expected a finite mean and .*"),
+        (Rating(0.0, -1.0, 0), r"returned Rating\(.*=-1\.0, .*; expected a finite mean and a finite deviation >= 0"),
+        (0.0, r"returned 0\.0; expected a ludus\.matchmaker\.Rating"),
     ],
 )
 def test_a_rating_of_the_wrong_type_fails(path, monkeypatch, answer, problem):
@@ -598,10 +598,10 @@ def test_every_label_of_an_agent_must_be_legal(choice, legal):
 @pytest.mark.parametrize(
     ("opponents", "problem"),
     [
-        ((), "named 0 opponents; expected 1, one for every other team — fix its next_fixture"),
+        ((), "next_fixture named 0 opponents; expected 1, one for every other team"),
         (
             ("ghost@3",),
-            "opponents: 'ghost@3' cannot play there now; expected an anchor or a model of this league",
+            "opponents: 'ghost@3' cannot play there now; choose an anchor or a model of this league",
         ),
     ],
 )
@@ -616,7 +616,10 @@ def test_invalid_pairings_are_a_finding(path, monkeypatch, opponents, problem):
     ("scenario", "problem"),
     [
         (Scenario(name="start-at", parameters={"count": 3}), None),
-        (Scenario(name="start"), "asked for Scenario.*'start'.*; dummy-count has the scenarios default, start-at$"),
+        (
+            Scenario(name="start"),
+            "next_fixture chose Scenario.*'start'.*; dummy-count has the scenarios default, start-at$",
+        ),
         (Scenario(name="start-at", parameters={"begin": 3}), "scenario start-at takes .*; got 'begin'"),
     ],
 )
@@ -673,13 +676,13 @@ def test_rules_are_checked(path, monkeypatch):
 @pytest.mark.parametrize(
     ("answer", "problem"),
     [
-        (None, "decide answered None; expected a sequence of changes"),
-        (["x"], "no change of ludus.rule in 'x' — fix its decide"),
+        (None, "decide returned None; expected a sequence of changes"),
+        (["x"], "not a change of ludus.rule in 'x' — fix its decide"),
         ([Freeze(player="nobody", reason="x")], "there is no player 'nobody' in .* — fix its decide"),
         ([Reset(player="main", reason="x", init="main@9")], "there is no frozen model 'main@9' in .* — fix its decide"),
         (
             [Share(player="main", share=0)],
-            "every player's share of the ticks is 0 afterwards; expected one that trains",
+            "every player's share of the ticks would be 0; leave a share to at least one player",
         ),
     ],
 )
@@ -705,14 +708,14 @@ def test_a_rule_may_set_a_share_to_zero(tmp_path, monkeypatch):
     rules = 'league.rules=["dummy-reset"]'
     assert findings(path, rules)["fail"] == []
     (line,) = findings(path, rules, "players.seeker.share=0")["fail"]
-    assert "every player's share of the ticks is 0 afterwards" in line
+    assert "every player's share of the ticks would be 0" in line
 
 
 @pytest.mark.parametrize(
     ("answer", "problem"),
     [
-        (lambda _model: None, "on_model_frozen answered None; expected a sequence of changes"),
-        (lambda model: [model], "on_model_frozen answered 'main@1'; expected a ludus.matchmaker.PoolChange"),
+        (lambda _model: None, "on_model_frozen returned None; expected a sequence of changes"),
+        (lambda model: [model], "on_model_frozen returned 'main@1'; expected a ludus.matchmaker.PoolChange"),
         (lambda _model: [PoolChange(pool="p", model="main@3", enters=True)], "there is no frozen model 'main@3' in .*"),
     ],
 )

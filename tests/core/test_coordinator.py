@@ -213,7 +213,7 @@ def test_a_matchmaker_that_names_too_few_opponents_is_told(league):
     """The line names the player and what was expected."""
     runner = league()
     runner.coordinator.training.matchmakers["main"].next_fixture = lambda *_: Pairing(opponents=(), reason="")
-    with pytest.raises(LudusError, match=r"matchmaker of player 'main': named 0 opponents; expected 1"):
+    with pytest.raises(LudusError, match=r"matchmaker of player 'main': next_fixture named 0 opponents; expected 1"):
         fixtures(runner)
 
 

@@ -195,7 +195,9 @@ def test_write_errors_name_the_folder_and_the_remedy(new_desk, tmp_path, folder)
     desk = new_desk(freeze_every_decisions=10)
     desk.welcome()
     desk.block(1, decisions=10)
-    with pytest.raises(RunError, match=r"cannot be used: .* make room or rights there and go on with `ludus resume "):
+    with pytest.raises(
+        RunError, match=r"cannot be used: .* free disk space or fix its permissions and continue with `ludus resume "
+    ):
         desk.learner.work()
 
 

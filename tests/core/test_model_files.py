@@ -115,7 +115,7 @@ def written(folder: Path, header: dict[str, object], data: bytes = b"", *, name:
 def test_arrays_that_numpy_does_not_know_are_refused(folder, dtype, shape, size):
     """The file is sound; such are models that other programs have written."""
     digest = written(folder, {"w": {"dtype": dtype, "shape": shape, "data_offsets": [0, size]}}, bytes(size))
-    with pytest.raises(ModelError, match=r"holds arrays that NumPy does not know \(.*\); convert them to float32$"):
+    with pytest.raises(ModelError, match=r"holds arrays that NumPy cannot represent \(.*\); convert them to float32$"):
         load_arrays(folder, digest)
 
 

@@ -134,7 +134,7 @@ def test_a_player_without_a_share_waits(ruled):
 def test_somebody_must_train(ruled):
     """A league in which nobody may play ends with a line that says so."""
     runner = ruled(Share(player="main", share=0.0), Share(player="other", share=0.0))
-    with pytest.raises(LudusError, match="every player's share of the ticks is 0"):
+    with pytest.raises(LudusError, match="every player's share of the ticks would be 0"):
         runner.until(lambda: False)
 
 

@@ -185,7 +185,9 @@ def test_a_database_that_is_cut_off_is_refused(tmp_path, open_store):
     path = tmp_path / "league.sqlite"
     os.truncate(path, path.stat().st_size - 10)
     for _ in range(2):
-        with pytest.raises(StoreError, match=r"league\.sqlite: not a sound league database: it is cut off; restore it"):
+        with pytest.raises(
+            StoreError, match=r"league\.sqlite: not a sound league database: it is truncated; restore it"
+        ):
             open_store(tmp_path)
     assert path.stat().st_size % 4096 == 4096 - 10
 
@@ -352,7 +354,7 @@ def test_a_rollback_forgets_everything_since_the_commit(store):
     assert listed(store.payoffs.totals())["train", "main@0+", "random"] == [1, 0, 0]
 
 
-MAKE_ROOM = r"make room or rights there and go on with `ludus resume .*`$"
+MAKE_ROOM = r"free disk space or fix its permissions and continue with `ludus resume .*`$"
 
 
 def test_a_full_disk_is_one_clear_error(store):
@@ -374,7 +376,7 @@ def test_a_database_that_somebody_else_writes_is_one_clear_error(store):
     store._db.execute("PRAGMA busy_timeout = 0")
     with closing(sqlite3.connect(store.run_dir / "league.sqlite", isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
-        suggested_fix = r"close the program that writes league\.sqlite, too, and go on with `ludus resume .*`$"
+        suggested_fix = r"close the other program that writes league\.sqlite and continue with `ludus resume .*`$"
         with pytest.raises(StoreError, match=rf"could not be written: database is locked; .* — {suggested_fix}"):
             store.set_counter("x", 1)
     store.set_counter("x", 1)

@@ -35,14 +35,17 @@ def test_whoever_can_play_may_be_an_opponent(standing, opponent):
 @pytest.mark.parametrize(
     ("pairing", "problem"),
     [
-        (("random",), r"next_fixture answered \('random',\); expected a ludus.matchmaker.Pairing"),
-        (evolve(GOOD, opponents=()), "named 0 opponents; expected 1, one for every other team"),
+        (("random",), r"next_fixture returned \('random',\); expected a ludus.matchmaker.Pairing"),
+        (evolve(GOOD, opponents=()), "next_fixture named 0 opponents; expected 1, one for every other team"),
         (evolve(GOOD, opponents="random"), "opponents: expected a tuple of names, got 'random'"),
         (evolve(GOOD, opponents=(None,)), r"opponents: expected a tuple of names, got \(None,\)"),
         (evolve(GOOD, opponents=("main@0+",)), "opponents: 'main@0\\+' cannot play there now"),
         (evolve(GOOD, opponents=("nobody@3",)), "opponents: 'nobody@3' cannot play there now"),
-        (evolve(GOOD, scenario=Scenario(name="zzz")), "asked for Scenario.*'zzz'.*; .* has the scenarios default"),
-        (evolve(GOOD, scenario="default"), "asked for 'default'; .* has the scenarios default"),
+        (
+            evolve(GOOD, scenario=Scenario(name="zzz")),
+            "next_fixture chose Scenario.*'zzz'.*; .* has the scenarios default",
+        ),
+        (evolve(GOOD, scenario="default"), "next_fixture chose 'default'; .* has the scenarios default"),
         (
             evolve(GOOD, scenario=Scenario(parameters={"x": np.float32(2)})),
             r"scenario default: x is .*2.0.*; expected a finite Python number",
@@ -67,7 +70,7 @@ def test_frozen_models_and_anchors_are_rated(standing, pair):
 @pytest.mark.parametrize(
     ("pair", "problem"),
     [
-        (("main@1+", "random"), "next_evaluation: 'main@1\\+' cannot play there now; expected an anchor or a model"),
+        (("main@1+", "random"), "next_evaluation: 'main@1\\+' cannot play there now; choose an anchor or a model"),
         (("random",), "next_evaluation named 1 participants; expected 2"),
         ("random", "next_evaluation: expected a tuple of names, got 'random'"),
     ],
@@ -82,7 +85,7 @@ def test_an_evaluation_that_cannot_be_is_refused(standing, pair, problem):
 @pytest.mark.parametrize(
     ("change", "problem"),
     [
-        ("main@1", "on_model_frozen answered 'main@1'; expected a ludus.matchmaker.PoolChange"),
+        ("main@1", "on_model_frozen returned 'main@1'; expected a ludus.matchmaker.PoolChange"),
         (
             PoolChange(pool="p", model="main@7", enters=True),
             "there is no frozen model 'main@7' in .* — fix its on_model_fr",
@@ -102,7 +105,7 @@ def test_a_rule_answers_changes(standing):
     """Other objects are none."""
     league, _ = standing
     assert checked_changes([Freeze(player="main", reason="x")], league)
-    with pytest.raises(ContractError, match=r"no change of ludus\.rule in 'Freeze' — fix its decide"):
+    with pytest.raises(ContractError, match=r"not a change of ludus\.rule in 'Freeze' — fix its decide"):
         checked_changes(["Freeze"], league)
 
 
@@ -111,15 +114,15 @@ def test_a_rule_leaves_somebody_to_train(standing):
     league, _ = standing
     waits = Share(player="main", share=0)
     assert checked_changes([waits, Share(player="main", share=1)], league)
-    with pytest.raises(ContractError, match="every player's share of the ticks is 0 afterwards"):
+    with pytest.raises(ContractError, match="every player's share of the ticks would be 0"):
         checked_changes([waits], league)
 
 
 @pytest.mark.parametrize(
     ("checked", "problem"),
     [
-        (checked_changes, "decide answered None; expected a sequence of changes"),
-        (checked_pool_changes, "on_model_frozen answered None; expected a sequence of changes"),
+        (checked_changes, "decide returned None; expected a sequence of changes"),
+        (checked_pool_changes, "on_model_frozen returned None; expected a sequence of changes"),
     ],
 )
 def test_no_answer_is_none(standing, checked, problem):

@@ -230,7 +230,10 @@ def test_a_checkpoint_that_cannot_be_written_ends_the_run(ludus, toml, tmp_path,
     (tmp_path / "run").mkdir()
     (tmp_path / "run/learners").touch()  # a file stands where the folder should be
     result = ludus("train", toml(), "--run", "run", "--workers", workers)
-    refused(result, r"error: run cannot be used: .*; make room or rights there and go on with `ludus resume run`, .*")
+    refused(
+        result,
+        r"error: run cannot be used: .*; free disk space .* and continue with `ludus resume run`, .*",
+    )
     assert "restarted" not in result.output
     (tmp_path / "run/learners").unlink()
     assert ludus("resume", "run").status == 0

@@ -1,4 +1,4 @@
-"""Scores with honest intervals."""
+"""Scores with confidence intervals."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _Z95 = 1.959963984540054  # the standard normal quantile of 97.5 %
 
 @frozen
 class Score:
-    """A record against somebody: counts, share of points, and the 95 % interval of that share.
+    """Wins, draws and losses, the share of points, and the 95 % interval of that share.
 
     Without matches the score is NaN and the interval is [0, 1].
     """
@@ -44,15 +44,15 @@ def score(wins: int, draws: int, losses: int) -> Score:
     """Return the share of points (wins + ½ draws) / n with its 95 % interval.
 
     Without draws this is Wilson's interval: the p with (p̂ - p)² ≤ z²/n · p(1 - p), where p(1 - p) is the variance of
-    one match. A match that is drawn with probability d has the variance p(1 - p) - d/4. For d stands the lower end of
-    Wilson's interval of the share of draws, so that the interval is never wider than without draws, and a run of
-    nothing but draws still leaves room for a decision.
+    one match. A match that is drawn with probability d has the variance p(1 - p) - d/4. The lower end of Wilson's
+    interval of the share of draws is used for d. So the interval is never wider than without draws, and it does not
+    shrink to a point if all matches are draws.
     """
     n = wins + draws + losses
     if n == 0:
         return Score(wins, draws, losses, math.nan, 0.0, 1.0)
     share = (wins + 0.5 * draws) / n
-    low, high = _interval(share, n, spared=_interval(draws / n, n, spared=0.0)[0] / 4)
+    low, high = _interval(share, n, removed=_interval(draws / n, n, removed=0.0)[0] / 4)
     if wins == draws == 0:
         low = 0.0
     if losses == draws == 0:
@@ -60,10 +60,10 @@ def score(wins: int, draws: int, losses: int) -> Score:
     return Score(wins, draws, losses, share, min(low, share), max(high, share))
 
 
-def _interval(share: float, n: int, *, spared: float) -> tuple[float, float]:
-    """Return the ends of (share - p)² ≤ z²/n · (p - p² - spared), within [0, 1]."""
+def _interval(share: float, n: int, *, removed: float) -> tuple[float, float]:
+    """Return the ends of (share - p)² ≤ z²/n · (p - p² - removed), within [0, 1]."""
     z2 = _Z95 * _Z95 / n
-    # the same as (1 + z2) p² - (2 share + z2) p + share² + z2 spared ≤ 0
+    # the same as (1 + z2) p² - (2 share + z2) p + share² + z2 removed ≤ 0
     middle = (share + z2 / 2) / (1 + z2)
-    half = math.sqrt(max(middle * middle - (share * share + z2 * spared) / (1 + z2), 0.0))
+    half = math.sqrt(max(middle * middle - (share * share + z2 * removed) / (1 + z2), 0.0))
     return max(middle - half, 0.0), min(middle + half, 1.0)

@@ -1,4 +1,4 @@
-"""What matchmakers and rules answer, checked before the league relies on it."""
+"""Checks of the values that matchmakers, rules and rating tables return."""
 
 from __future__ import annotations
 
@@ -16,41 +16,41 @@ from ludus.rule import Change, Freeze, PoolChange, Reset, Share
 
 
 @contextmanager
-def wrap_answer_errors(who: str) -> Iterator[None]:
-    """Name who is asked in whatever goes wrong, mistakes of the configuration that show only now included.
+def wrap_answer_errors(component: str) -> Iterator[None]:
+    """Name a component in every error that it raises, or that a check of its return value raises.
 
     Raises:
-        ContractError: It raised an error of ludus, or what is done with its answer did.
-        PluginError: It raised anything else.
+        ContractError: An error of ludus was raised, such as a configuration error that shows only now.
+        PluginError: Any other exception was raised.
     """
-    with wrap_errors(who):
+    with wrap_errors(component):
         try:
             yield
-        except RunError:  # that of a store or a model is nobody's answer
+        except RunError:  # an error of the store or of a model file: not the component's
             raise
         except LudusError as error:
             raise ContractError(str(error)) from error
 
 
 def checked_pairing(pairing: Any, league: LeagueView, spec: EnvironmentSpec | None = None) -> Pairing:
-    """Return what `next_fixture` answered.
+    """Return the return value of `next_fixture` if it is valid.
 
     Args:
-        pairing: The answer.
-        league: Of which it is.
-        spec: Of the game; None where there is none, so that nobody knows the names of its scenarios.
+        pairing: The value.
+        league: The league.
+        spec: The environment's description; None: names of scenarios are not checked.
 
     Raises:
-        ContractError: It is no such pairing.
+        ContractError: The value is invalid.
     """
     if not isinstance(pairing, Pairing):
-        raise ContractError(f"next_fixture answered {_shown(pairing)}; expected a ludus.matchmaker.Pairing")
+        raise ContractError(f"next_fixture returned {_shown(pairing)}; expected a ludus.matchmaker.Pairing")
     live = {view.live for view in league.players.values()}
     opponents = _names("opponents", pairing.opponents, lambda name: name in live or _is_frozen(name, league))
     others = league.num_teams - 1
     if len(opponents) != others:
         raise ContractError(
-            f"named {len(opponents)} opponents; expected {others}, one for every other team — fix its next_fixture"
+            f"next_fixture named {len(opponents)} opponents; expected {others}, one for every other team"
         )
     _check_scenario(pairing.scenario, spec)
     return pairing
@@ -59,20 +59,20 @@ def checked_pairing(pairing: Any, league: LeagueView, spec: EnvironmentSpec | No
 def _check_scenario(scenario: Any, spec: EnvironmentSpec | None) -> None:
     if spec is None:
         if not isinstance(scenario, Scenario):
-            raise ContractError(f"asked for {_shown(scenario)}; expected a ludus.environment.Scenario")
+            raise ContractError(f"next_fixture chose {_shown(scenario)}; expected a ludus.environment.Scenario")
     elif not isinstance(scenario, Scenario) or scenario.name not in ("default", *spec.scenarios):
         known = ", ".join(("default", *spec.scenarios))
-        raise ContractError(f"asked for {_shown(scenario)}; {spec.name} has the scenarios {known}")
+        raise ContractError(f"next_fixture chose {_shown(scenario)}; {spec.name} has the scenarios {known}")
     for name, value in scenario.parameters.items():
         if not isinstance(value, int | float) or not math.isfinite(value):
             raise ContractError(f"scenario {scenario.name}: {name} is {_shown(value)}; expected a finite Python number")
 
 
 def checked_evaluation(pair: Any, league: LeagueView) -> tuple[str, ...] | None:
-    """Return what `next_evaluation` answered.
+    """Return the return value of `next_evaluation` if it is valid.
 
     Raises:
-        ContractError: It is neither None nor a frozen model or anchor for every team.
+        ContractError: The value is neither None nor a frozen model or anchor for every team.
     """
     if pair is None:
         return None
@@ -83,62 +83,62 @@ def checked_evaluation(pair: Any, league: LeagueView) -> tuple[str, ...] | None:
 
 
 def checked_rating(rating: Any) -> Rating:
-    """Return what the `rating` of a table answered.
+    """Return the return value of a table's `rating` if it is valid.
 
     Raises:
-        ContractError: It is no rating, or not one of finite numbers with a deviation ≥ 0.
+        ContractError: The value is no `Rating`, or not one of finite numbers with a deviation ≥ 0.
     """
     if not isinstance(rating, Rating):
-        raise ContractError(f"rating answered {_shown(rating)}; expected a ludus.matchmaker.Rating")
+        raise ContractError(f"rating returned {_shown(rating)}; expected a ludus.matchmaker.Rating")
     if not (math.isfinite(rating.mean) and 0 <= rating.deviation < math.inf):
-        raise ContractError(f"rating answered {rating}; expected a finite mean and a finite deviation >= 0")
+        raise ContractError(f"rating returned {rating}; expected a finite mean and a finite deviation >= 0")
     return rating
 
 
 def checked_pool_changes(changes: Any, league: LeagueView) -> list[PoolChange]:
-    """Return what `on_model_frozen` answered.
+    """Return the changes that `on_model_frozen` returned, if they are valid.
 
     Raises:
-        ContractError: Something of it is no possible change of a pool.
+        ContractError: The value is not a sequence of possible changes of pools.
     """
     found: list[PoolChange] = _listed("on_model_frozen", changes)
     if others := [change for change in found if not isinstance(change, PoolChange)]:
-        raise ContractError(f"on_model_frozen answered {_shown(others[0])}; expected a ludus.matchmaker.PoolChange")
-    _check_possible(found, league, asked="on_model_frozen")
+        raise ContractError(f"on_model_frozen returned {_shown(others[0])}; expected a ludus.matchmaker.PoolChange")
+    _check_possible(found, league, method="on_model_frozen")
     return found
 
 
 def checked_changes(changes: Any, league: LeagueView) -> list[Change]:
-    """Return what a rule's `decide` answered.
+    """Return the changes that a rule's `decide` returned, if they are valid.
 
     Raises:
-        ContractError: Something of it is no possible change of the league, or nobody would train any more.
+        ContractError: The value is not a sequence of possible changes, or no player would train any more.
     """
     found: list[Change] = _listed("decide", changes)
-    _check_possible(found, league, asked="decide")
+    _check_possible(found, league, method="decide")
     shares = {name: view.share for name, view in league.players.items()}
-    ruled = {change.player: change.share for change in found if isinstance(change, Share)}
-    if ruled and not any((shares | ruled).values()):
-        raise ContractError("every player's share of the ticks is 0 afterwards; expected one that trains")
+    new_shares = {change.player: change.share for change in found if isinstance(change, Share)}
+    if new_shares and not any((shares | new_shares).values()):
+        raise ContractError("every player's share of the ticks would be 0; leave a share to at least one player")
     return found
 
 
-def _listed(asked: str, answer: Any) -> list[Any]:
+def _listed(method: str, answer: Any) -> list[Any]:
     if not isinstance(answer, Iterable):
-        raise ContractError(f"{asked} answered {_shown(answer)}; expected a sequence of changes")
+        raise ContractError(f"{method} returned {_shown(answer)}; expected a sequence of changes")
     return list(answer)
 
 
-def _check_possible(changes: Sequence[Change], league: LeagueView, *, asked: str) -> None:
+def _check_possible(changes: Sequence[Change], league: LeagueView, *, method: str) -> None:
     for change in changes:
         if problem := _problem(change, league):
-            raise ContractError(f"{problem} in {_shown(change)} — fix its {asked}")
+            raise ContractError(f"{problem} in {_shown(change)} — fix its {method}")
 
 
 def _problem(change: Any, league: LeagueView) -> str:
-    """Return why a change is impossible, empty where it is not."""
+    """Return why a change is impossible; empty if it is possible."""
     if not isinstance(change, Freeze | Reset | Share | PoolChange):
-        return "no change of ludus.rule"
+        return "not a change of ludus.rule"
     if isinstance(change, PoolChange):
         return "" if _is_model(change.model, league) else f"there is no frozen model {change.model!r}"
     if change.player not in league.players:
@@ -163,7 +163,7 @@ def _names(what: str, names: Any, allowed: Callable[[str], bool]) -> tuple[str, 
     if not isinstance(names, tuple | list) or not all(type(name) is str for name in names):
         raise ContractError(f"{what}: expected a tuple of names, got {_shown(names)}")
     if wrong := [name for name in names if not allowed(name)]:
-        raise ContractError(f"{what}: {wrong[0]!r} cannot play there now; expected an anchor or a model of this league")
+        raise ContractError(f"{what}: {wrong[0]!r} cannot play there now; choose an anchor or a model of this league")
     return tuple(names)
 
 

@@ -1,6 +1,6 @@
 """The league's database file: schema, opening for one writer or many readers, and the lock of a run folder.
 
-Readers see a snapshot: everything they read is from one commit, also while a run goes on.
+A reader sees a snapshot: all that it reads is from one commit, also while a run writes.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from ludus.errors import RunError, StoreError
 
 DATABASE = "league.sqlite"
 SCHEMA_VERSION = 2
-_JOURNAL_BYTES = 16 * 1024**2  # to which the log of writes shrinks again once a long reader has gone
-_BUSY_S = 10.0  # a reader that checkpoints may hold the file for a moment
+_JOURNAL_BYTES = 16 * 1024**2  # the write-ahead log shrinks to this once a long reader has closed
+_BUSY_S = 10.0  # timeout while another process holds the file, such as a reader that checkpoints
 
 _CLEAR = "DELETE FROM meta; DELETE FROM players; DELETE FROM counters; DELETE FROM fixtures;"
 _USED = "SELECT 1 FROM matches UNION ALL SELECT 1 FROM models UNION ALL SELECT 1 FROM checkpoints LIMIT 1"
@@ -28,7 +28,7 @@ _SCHEMA = Path(__file__).with_name("schema.sql")
 
 
 class RunLock:
-    """The exclusive right to write a run folder, held from construction to `release`; a dead process loses it.
+    """The exclusive lock of a run folder's writer, from construction to `release`; the system releases it at exit.
 
     Raises:
         RunError: Another process holds it.
@@ -49,21 +49,21 @@ class RunLock:
         os.pwrite(self._handle, f"{os.getpid()}\n".encode(), 0)
 
     def check(self) -> None:
-        """Check that the folder lies where it did: open files move with it, but those made since go by its name.
+        """Check that the folder was not moved: open files move with it, but new files are created at the old path.
 
         Raises:
-            RunError: It was moved or removed, or its lock was.
+            RunError: The folder or its lock file was moved or removed.
         """
         with suppress(FileNotFoundError, NotADirectoryError):
             if os.path.samestat(os.fstat(self._handle), self._path.stat()):
                 return
         raise RunError(
-            f"{self._path.parent} was moved or removed while the run wrote it; what was committed is in the folder, "
-            f"wherever that lies now: go on there with `ludus resume DIR`"
+            f"{self._path.parent} was moved or removed while the run wrote it; committed data is in the moved folder: "
+            f"continue there with `ludus resume DIR`"
         )
 
     def release(self) -> None:
-        """Give the right back; releasing twice is harmless."""
+        """Release the lock; releasing twice is harmless."""
         if self._handle >= 0:
             os.close(self._handle)
             self._handle = -1
@@ -72,7 +72,7 @@ class RunLock:
 def connect_writer(run_dir: Path, *, create: bool) -> sqlite3.Connection:
     """Open the database for the one writer, in autocommit mode, with every commit on disk before it returns.
 
-    A new one is returned inside its first transaction, so that it exists with its first values or not at all.
+    A new database is returned inside its first transaction, so that it exists with its first values or not at all.
 
     Raises:
         RunError: `create` and there is one already that is not `is_unused`, or not `create` and there is none.
@@ -98,13 +98,13 @@ def connect_writer(run_dir: Path, *, create: bool) -> sqlite3.Connection:
 
 
 def is_unused(run_dir: Path) -> bool:
-    """Return whether a folder holds a league without a match, a model or a checkpoint, as a failed start leaves it."""
+    """Return whether a folder holds a league without a match, model or checkpoint, as a failed start leaves it."""
     if next(run_dir.rglob("*.safetensors"), None) is not None:
         return False
     try:
         with closing(connect_reader(run_dir)) as connection:
             return connection.execute(_USED).fetchone() is None
-    except RunError:  # there is no league, or one that cannot be read
+    except RunError:  # no league, or an unreadable one
         return False
 
 
@@ -112,11 +112,11 @@ def connect_reader(run_dir: Path) -> sqlite3.Connection:
     """Open a read-only snapshot of the database; works while a run writes it, and on read-only media.
 
     Raises:
-        RunError: There is none.
-        StoreError: It is damaged or of a newer schema.
+        RunError: There is no database.
+        StoreError: The database is damaged or has another schema.
     """
     path = _existing(run_dir)
-    # Without a -wal file and the right to make one, only an immutable opening works; then nobody writes either.
+    # Without a -wal file and the permission to create one, only mode immutable works; then there is no writer either.
     mode = "mode=ro" if os.access(run_dir, os.W_OK) or path.with_name(f"{DATABASE}-wal").exists() else "immutable=1"
     uri = f"file:{quote(os.fsencode(path.resolve()))}?{mode}"
     with wrap_database_errors(path):
@@ -135,44 +135,44 @@ def _existing(run_dir: Path) -> Path:
 
 @contextmanager
 def wrap_database_errors(path: Path) -> Iterator[None]:
-    """Turn what SQLite refuses into an error that says what to do.
+    """Convert errors of SQLite to `StoreError` with advice.
 
     Raises:
         StoreError: The database is damaged, or the disk is full or cannot be written.
     """
     try:
         yield
-    except sqlite3.ProgrammingError:  # a mistake of ours or of who calls, as reading what is closed
+    except sqlite3.ProgrammingError:  # a programming error, such as reading a closed database
         raise
     except sqlite3.Error as error:
-        # what the machine refuses is of this class (room, rights, locks); a missing table too, but the file lacks that
+        # OperationalError: disk space, permissions or locks; but also a missing table, which is damage of the file
         if isinstance(error, sqlite3.OperationalError) and "no such table" not in str(error):
             raise StoreError(f"{path}: {error}; {suggested_fix(error, path.parent)}") from error
         raise StoreError(f"{path}: not a sound league database: {error}; restore it from a copy of the run") from error
 
 
 def suggested_fix(error: sqlite3.OperationalError, run_dir: Path) -> str:
-    """Return what to do about what the machine refuses."""
-    held = "locked" in str(error)  # by somebody who writes, for longer than `_BUSY_S`: readers hold nobody up
-    first = f"close the program that writes {DATABASE}, too," if held else "make room or rights there"
-    return f"{first} and go on with `ludus resume {shlex.quote(str(run_dir))}`"
+    """Return advice about an operational error."""
+    held = "locked" in str(error)  # by another writer, for longer than `_BUSY_S`; readers do not block
+    first = f"close the other program that writes {DATABASE}" if held else "free disk space or fix its permissions"
+    return f"{first} and continue with `ludus resume {shlex.quote(str(run_dir))}`"
 
 
 def _check_length(path: Path) -> None:
-    """Check that a database is not cut off in a page, which SQLite would take for one that ends in zeros.
+    """Check that a database does not end within a page; SQLite would read zeros there.
 
-    Where there is a log of writes, the end may be in that.
+    A database with a write-ahead log is not checked: its end may be in the log.
 
     Raises:
-        sqlite3.DatabaseError: It is.
+        sqlite3.DatabaseError: The database is truncated.
     """
     size = _num_bytes(path)
     if size and not _num_bytes(path.with_name(f"{path.name}-wal")):
         page = 0
-        with suppress(PermissionError), path.open("rb") as file:  # SQLite says who may not
+        with suppress(PermissionError), path.open("rb") as file:  # SQLite raises the error
             page = int.from_bytes(file.read(18)[16:], "big")
-        if page and size % page:  # 1 stands for 65536, which is never made here
-            raise sqlite3.DatabaseError("it is cut off")
+        if page and size % page:  # the value 1 means 65536, which ludus never uses
+            raise sqlite3.DatabaseError("it is truncated")
 
 
 def _num_bytes(path: Path) -> int:
@@ -183,7 +183,7 @@ def _num_bytes(path: Path) -> int:
 
 
 def _checked(connection: sqlite3.Connection, path: Path) -> sqlite3.Connection:
-    """Return the connection if the schema is one that this ludus reads."""
+    """Return the connection if its schema is that of this version of ludus."""
     try:
         version = connection.execute("PRAGMA user_version").fetchone()[0]
         connection.execute("SELECT count(*) FROM meta").fetchone()

@@ -1,7 +1,7 @@
 """Model and checkpoint files: content-addressed, verified before use, and never half written.
 
 ``RUN/models/<sha256>.safetensors``            the arrays; the name is the SHA-256 of the bytes
-``RUN/models/<sha256>.json``                   the manifest: where the model comes from
+``RUN/models/<sha256>.json``                   the manifest: origin of the model
 ``RUN/learners/<player>/<count>.safetensors``  a learner's state, with its small values in the file's header
 
 Writing order is file → fsync → rename → fsync folder; only then may the store refer to it. A file is read whole and
@@ -32,7 +32,7 @@ _META = "ludus"  # the one key in a checkpoint's safetensors header; one key kee
 
 
 class SavedCheckpoint(NamedTuple):
-    """Where a checkpoint lies, relative to the run folder, and the SHA-256 of its bytes."""
+    """Path of a checkpoint, relative to the run folder, and the SHA-256 of its bytes."""
 
     path: str
     hash: str
@@ -40,10 +40,10 @@ class SavedCheckpoint(NamedTuple):
 
 @contextmanager
 def wrap_file_errors(run_dir: Path) -> Iterator[None]:
-    """Turn what the file system refuses into an error that says what to do.
+    """Convert errors of the file system to `RunError` with advice.
 
     Raises:
-        RunError: Something in the run folder cannot be read or written; restarting does not cure that.
+        RunError: A file of the run folder cannot be read or written; a restart would not help.
     """
     try:
         yield
@@ -51,7 +51,7 @@ def wrap_file_errors(run_dir: Path) -> Iterator[None]:
         raise
     except OSError as error:
         raise RunError(
-            f"{run_dir} cannot be used: {error}; make room or rights there and go on with "
+            f"{run_dir} cannot be used: {error}; free disk space or fix its permissions and continue with "
             f"`ludus resume {shlex.quote(str(run_dir))}`, or choose another folder"
         ) from error
 
@@ -79,7 +79,7 @@ def save_arrays(folder: Path, arrays: Mapping[str, np.ndarray], manifest: Mappin
 
 
 def is_hash(name: str) -> bool:
-    """Return whether a model can be called so."""
+    """Return whether a text has the form of a model's hash."""
     return _HASH.fullmatch(name) is not None
 
 
@@ -165,13 +165,13 @@ def load_checkpoint(run_dir: Path, path: str, hash: str) -> tuple[dict[str, np.n
 
 
 def prune_checkpoints(folder: Path, keep: int) -> None:
-    """Delete all but the newest `keep` ≥ 1 checkpoints, and what a killed writer left behind."""
+    """Delete all but the newest `keep` ≥ 1 checkpoints, and partial files of killed writers."""
     for path in [*_checkpoints(folder)[: -max(keep, 1)], *folder.glob(".*.partial")]:
         path.unlink(missing_ok=True)
 
 
 def remove_partial(run_dir: Path) -> None:
-    """Delete the files that killed writers of a run have left half written; nobody may be writing it."""
+    """Delete partial files of killed writers; no process may be writing the run."""
     for pattern in (".run.toml.*.partial", "models/.*.partial", "learners/*/.*.partial"):
         for path in run_dir.glob(pattern):
             path.unlink(missing_ok=True)
@@ -183,7 +183,7 @@ def _contiguous(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
 
 
 def _is_inside(path: Path, folder: Path) -> bool:
-    """Return whether a path stays in a folder wherever links lead it; unlike `Path.resolve` no loop is an error."""
+    """Return whether a path is in a folder after following links; loops of links do not raise."""
     return Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder))
 
 
@@ -212,8 +212,10 @@ def _parsed(path: Path, data: bytes) -> dict[str, np.ndarray]:
         return safetensors.numpy.load(data)
     except safetensors.SafetensorError as error:
         raise ModelError(f"{path}: not a safetensors file ({error}); restore it from a copy of the run") from error
-    except (KeyError, ValueError) as error:  # a dtype, such as BF16, or a shape that only other programs know
-        raise ModelError(f"{path}: holds arrays that NumPy does not know ({error}); convert them to float32") from error
+    except (KeyError, ValueError) as error:  # a dtype that NumPy lacks, such as BF16, or an invalid shape
+        raise ModelError(
+            f"{path}: holds arrays that NumPy cannot represent ({error}); convert them to float32"
+        ) from error
 
 
 def _read(path: Path) -> bytes:
@@ -224,7 +226,7 @@ def _read(path: Path) -> bytes:
 
 
 def write_durably(path: Path, data: bytes) -> None:
-    """Write a file whole or not at all."""
+    """Write a file atomically and flush it to the disk."""
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
         with partial.open("wb") as file:

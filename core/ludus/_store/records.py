@@ -1,4 +1,4 @@
-"""Records of the league store, and how they become rows of its tables; mappings are JSON there."""
+"""Conversion between records and rows of the store's tables, in which mappings are JSON."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ from ludus.environment import Scenario
 from ludus.matchmaker import PoolChange
 from ludus.records import Fixture
 
-#: The columns of the table of fixtures that make a `Fixture`, with its participants as `seats`; its id is given by the
-#: database.
+#: Columns of the table of fixtures that make a `Fixture`; `seats` holds its participants.
 FIXTURE_COLUMNS = ("id", "kind", "player", "seats", "seed", "matches", "scenario", "reason", "paired")
 _JSON = {"manifest", "scenario", "seats"}
 
@@ -25,20 +24,20 @@ R = TypeVar("R", bound=attrs.AttrsInstance)
 
 @frozen(kw_only=True)
 class PoolRecord:
-    """A model entered or left a pool, when (Unix time)."""
+    """A change of a pool, and its time (Unix time)."""
 
     change: PoolChange
     created_s: float
 
 
 def row_of(record: attrs.AttrsInstance) -> list[Any]:
-    """Return a record's values as a row that has one column for each field, in their order."""
+    """Return the row of a record: one column per field, in their order."""
     values = attrs.asdict(record, recurse=False)
     return [json.dumps(dict(value)) if name in _JSON else value for name, value in values.items()]
 
 
 def record_of(cls: type[R], row: Sequence[Any], *, table: str) -> R:
-    """Return the record of a row that has one column for each field, in their order.
+    """Return the record of a row with one column per field, in their order.
 
     Args:
         cls: The class of the record.
