@@ -123,8 +123,8 @@ def test_lineage_shows_where_players_started_anew(write, show, data):
     assert [told[f"main@{i}"]["generation"] for i in range(1, 6)] == [0, 0, 1, 1, 2]
     assert [told[f"main@{i}"]["reset"] for i in range(1, 6)] == [False, True, False, True, False]
     text = " ".join(show("lineage", made.folder).split())
-    assert "2,000 decisions then anew from other@1: converged" in text
-    assert "generation 1 then anew from the beginning: stuck" in text
+    assert "2,000 decisions then reset to other@1: converged" in text
+    assert "generation 1 then reset to initial weights: stuck" in text
 
 
 def test_models_of_one_file_follow_each_other(write, data):

@@ -341,7 +341,7 @@ def test_moves_of_several_labels(ludus):
 @pytest.mark.usefixtures("_vote")
 def test_the_list_of_moves_is_cut(ludus, monkeypatch):
     """A long list of legal moves ends in an ellipsis."""
-    monkeypatch.setattr(module, "_MOST_SHOWN", 2)
+    monkeypatch.setattr(module, "_MAX_LISTED", 2)
     _, out = ludus("play", "--env", "vote", "--opponent", "low", typed="")
     assert "legal moves: 1/0 1/1 …\n" in out
 
@@ -349,7 +349,7 @@ def test_the_list_of_moves_is_cut(ludus, monkeypatch):
 @pytest.mark.usefixtures("_vote")
 def test_moves_whose_names_hold_spaces_are_told_apart(ludus, monkeypatch):
     """By commas."""
-    monkeypatch.setattr(module, "_MOST_SHOWN", 2)
+    monkeypatch.setattr(module, "_MAX_LISTED", 2)
     monkeypatch.setattr(Vote, "action_name", lambda _self, _role, action: f"{action[0]} {action[1]}")
     _, out = ludus("play", "--env", "vote", "--opponent", "low", typed="")
     assert "legal moves: 1 0, 1 1, …\n" in out

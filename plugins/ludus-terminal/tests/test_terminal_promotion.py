@@ -97,7 +97,7 @@ def test_mistakes_are_one_line(made, show):
             show("promote", made.folder, model, "chosen")
     with pytest.raises(ConfigError, match="in the pool finalists already"):
         show("promote", made.folder, "main@1", "finalists")
-    assert "name the pool that main@1 shall enter" in show("promote", made.folder, "main@1", code=2)
+    assert "name the pool for main@1" in show("promote", made.folder, "main@1", code=2)
 
 
 @pytest.mark.parametrize("pool", ["", "/x", "*", "*/long", "own", "own/long", "anchors", "x\ny"])

@@ -1,4 +1,4 @@
-"""``ludus check``: find out in seconds whether a run would start."""
+"""``ludus check``: check in seconds whether a run would start."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _COLORS = {"ok": "green", "warn": "yellow", "fail": "red"}
 @click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
 @click.pass_context
 def check(context: click.Context, path: str, overrides: tuple[str, ...], as_json: bool) -> None:
-    """Check a TOML file: plugins, options, spaces and shapes, and one real step of everything.
+    """Check a TOML file: plugins, options, spaces and shapes, and one real step of every component.
 
-    Exits with 1 if the run would fail.
+    The exit status is 1 if the run would fail.
     """
     started = time.perf_counter()
     findings = []

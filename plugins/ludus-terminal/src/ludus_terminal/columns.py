@@ -1,4 +1,4 @@
-"""Tables of plain text."""
+"""Format tables as plain text."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ __all__ = ["columns"]
 
 
 def columns(rows: Sequence[Sequence[str]]) -> str:
-    """Return rows as lines whose cells stand below each other; the last column is wrapped to fit the terminal.
+    """Return rows as lines with aligned cells; the last column is wrapped to the width of the terminal.
 
     Args:
-        rows: Cells, as many in every row.
+        rows: Cells; every row has the same number.
     """
     widths = [max(map(len, cells)) for cells in zip(*rows, strict=True)]
     indent = " " * (sum(widths[:-1]) + 2 * (len(widths) - 1))
-    most = max(shutil.get_terminal_size((120, 1)).columns, len(indent) + 40)
+    width = max(shutil.get_terminal_size((120, 1)).columns, len(indent) + 40)
     lines = []
     for cells in rows:
-        line = "  ".join(f"{cell:<{width}}" for cell, width in zip(cells, widths, strict=True)).rstrip()
-        lines.append(textwrap.fill(line, most, subsequent_indent=indent, break_on_hyphens=False))
+        line = "  ".join(f"{cell:<{length}}" for cell, length in zip(cells, widths, strict=True)).rstrip()
+        lines.append(textwrap.fill(line, width, subsequent_indent=indent, break_on_hyphens=False))
     return "\n".join(lines)

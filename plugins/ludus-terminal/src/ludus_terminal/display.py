@@ -1,4 +1,4 @@
-"""The display of a run: a metric sink that shows the newest numbers in place, or in lines outside of terminals."""
+"""The display of a run: a metric sink that refreshes a table in a terminal, or else prints lines."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from ludus_terminal.views import NEAR
 
 __all__ = ["Lines", "LiveTable", "make_display"]
 
-_LINES_S = 10.0  # between two lines
+_LINE_INTERVAL_S = 10.0
 
-_LEARNER = {  # label → name and format of what a learner reports
+_LEARNER = {  # label → name and format of a metric of the learner
     "samples/s learned": ("samples_per_s", ",.0f"),
     "updates/s": ("updates_per_s", ".1f"),
     "staleness mean": ("staleness_mean", ".1f"),
@@ -46,49 +46,49 @@ _SAMPLING = {
 }
 
 
-class _Above(FileProxy):
-    """The standard output while the table is there: whole lines appear above it, also those that click prints.
+class _OutputAboveTable(FileProxy):
+    """Standard output while the table is shown: complete lines are printed above the table.
 
-    Past a stream that names no encoding, as a proxy of rich, click prints into the file behind it. Lines are printed
-    as they are, where the proxy of rich would break long ones, so that paths and commands can be copied.
+    Rich's own proxy has no encoding, so that click bypasses it, and wraps long lines, so that paths and commands cannot
+    be copied.
     """
 
     def __init__(self, console: Console, file: TextIO) -> None:
         super().__init__(console, file)
         self._console = console
-        self._begun = ""  # of a line
+        self._incomplete = ""  # text after the last newline
 
     def write(self, text: str) -> int:
-        """Print whole lines, and keep what is begun."""
-        lines, newline, self._begun = (self._begun + text).rpartition("\n")
+        """Print complete lines, and buffer the rest."""
+        lines, newline, self._incomplete = (self._incomplete + text).rpartition("\n")
         if newline:
             self._console.print(Text.from_ansi(lines), soft_wrap=True)
         return len(text)
 
     def flush(self) -> None:
-        """Print what is begun, as a line."""
-        if self._begun:
+        """Print the buffered text as a line."""
+        if self._incomplete:
             self.write("\n")
 
     @property
     def encoding(self) -> str:  # type: ignore[override]  # read-only, as that of the file
-        """That of the file behind it."""
+        """Return the value of the proxied file."""
         return cast("TextIO", self.rich_proxied_file).encoding
 
     @property
     def errors(self) -> str | None:  # type: ignore[override]
-        """That of the file behind it."""
+        """Return the value of the proxied file."""
         return cast("TextIO", self.rich_proxied_file).errors
 
 
 @define(init=False)
 class LiveTable:
-    """A table with a column for every player, refreshed in place; what is printed meanwhile appears above it.
+    """A table with a column for every player, refreshed in place; other output appears above it.
 
     Args:
-        config: None; it has no options.
+        config: None; there are no options.
         run_dir: The run folder.
-        console: Where it is shown.
+        console: Console of the table; None for standard output.
     """
 
     _live: Live = field()
@@ -96,17 +96,19 @@ class LiveTable:
     def __init__(self, config: None, *, run_dir: Path, console: Console | None = None) -> None:  # noqa: ARG002
         self._live = Live(console=console, refresh_per_second=4, transient=True)
         self._live.start()
-        if isinstance(sys.stdout, FileProxy):  # where it is a terminal; stopping puts back what was there
-            sys.stdout = cast("TextIO", _Above(self._live.console, cast("TextIO", sys.stdout.rich_proxied_file)))
+        if isinstance(sys.stdout, FileProxy):  # a terminal; `stop` restores the original stream
+            sys.stdout = cast(
+                "TextIO", _OutputAboveTable(self._live.console, cast("TextIO", sys.stdout.rich_proxied_file))
+            )
 
     def write(self, metrics: Sequence[Metric]) -> None:
-        """Show the numbers of this moment."""
+        """Update the table."""
         values = {metric.name: metric.value for metric in metrics}
         if metrics:
             self._live.update(_table(values, metrics[0].elapsed_s))
 
     def close(self) -> None:
-        """Take the table away."""
+        """Remove the table."""
         self._live.stop()
 
 
@@ -118,7 +120,7 @@ class Lines:
 
     def write(self, metrics: Sequence[Metric]) -> None:
         """Print the numbers of this moment when it is time."""
-        if metrics and time.monotonic() - self._shown_s > _LINES_S:
+        if metrics and time.monotonic() - self._shown_s > _LINE_INTERVAL_S:
             self._shown_s = time.monotonic()
             values = {metric.name: metric.value for metric in metrics}
             for player in _players(values):
@@ -179,9 +181,9 @@ def _table(values: Mapping[str, float], elapsed_s: float) -> Table:
 
 
 def _cells(values: Mapping[str, float], player: str) -> dict[str, str]:
-    """Return what the table says of one player, by label; nothing is invented where nothing is known.
+    """Return the cells of one player by label; unknown values are shown as a dash.
 
-    How strong it is comes first: low terminals show no more than that.
+    The strength comes first, because terminals of few rows cut the table.
     """
     league, learner = _below(values, f"league/{player}/"), _below(values, f"learner/{player}/")
     cells = {"decisions learned from": f"{league['decisions']:,.0f}", "frozen models": f"{league['models']:.0f}"}

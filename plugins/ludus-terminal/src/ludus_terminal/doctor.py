@@ -1,4 +1,4 @@
-"""``ludus doctor``: is this computer ready, and what to do where it is not."""
+"""``ludus doctor``: check whether this host can run ludus, and suggest fixes."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ __all__ = ["Finding", "diagnose", "doctor"]
 
 _GIB = 1024**3
 _THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
-_WIDE_KERNELS = ("SkylakeX", "Cooperlake", "SapphireRapids")  # OpenBLAS's names of those for AVX-512
+_AVX512_KERNELS = ("SkylakeX", "Cooperlake", "SapphireRapids")  # names in OpenBLAS
 _STYLES = {"ok": "green", "warn": "yellow", "fail": "red"}
 
 
 @frozen(kw_only=True)
 class Finding:
-    """One line of the report: what was looked at, what was seen, and what to do unless it is fine."""
+    """One line of the report: the check, its result, and an action unless the status is ok."""
 
     check: str
     status: Literal["ok", "warn", "fail"]
@@ -47,18 +47,18 @@ class Finding:
     type=click.Path(path_type=Path),
     default=Path("runs"),
     show_default=True,
-    help="Folder in which runs are to be stored.",
+    help="Folder for run folders.",
 )
 @click.pass_context
 def doctor(context: click.Context, *, as_json: bool, run_dir: Path) -> None:
-    """Check this computer and say what to do about problems.
+    """Check this host and suggest fixes of problems.
 
     The exit status is 1 when a check fails, 0 otherwise.
     """
     findings = []
     for finding in diagnose(run_dir):
         findings.append(finding)
-        if not as_json:  # line by line: some checks take a second
+        if not as_json:  # at once, as some checks take a second
             click.echo(_line(finding))
     if as_json:
         click.echo(json.dumps([attrs.asdict(finding) for finding in findings], indent=2))
@@ -66,8 +66,8 @@ def doctor(context: click.Context, *, as_json: bool, run_dir: Path) -> None:
         context.exit(1)
 
 
-def _judge(check: str, fine: bool, *, seen: str, action: str, bad: Literal["warn", "fail"] = "warn") -> Finding:
-    """Return a finding that is fine, or warns and says what to do."""
+def _finding(check: str, fine: bool, *, seen: str, action: str, bad: Literal["warn", "fail"] = "warn") -> Finding:
+    """Return a finding of status ok, or of status `bad` with an action."""
     return Finding(check=check, status="ok" if fine else bad, seen=seen, action="" if fine else action)
 
 
@@ -77,7 +77,7 @@ def _line(finding: Finding) -> str:
 
 
 def diagnose(run_dir: Path) -> Iterator[Finding]:
-    """Yield the findings of all checks; a check that raises is a finding itself."""
+    """Yield the findings of all checks; an exception of a check becomes a finding."""
     checks: tuple[Callable[[], Iterator[Finding]], ...] = (
         _python,
         _machine,
@@ -95,7 +95,7 @@ def diagnose(run_dir: Path) -> Iterator[Finding]:
     for check in checks:
         try:
             yield from check()
-        except Exception as error:  # noqa: BLE001 - a broken computer must not break its examination
+        except Exception as error:  # noqa: BLE001 - a broken host may raise anything
             name = getattr(check, "__name__", "folder").strip("_")
             yield Finding(
                 check=name,
@@ -107,7 +107,7 @@ def diagnose(run_dir: Path) -> Iterator[Finding]:
 
 def _python() -> Iterator[Finding]:
     old = sys.version_info < (3, 11)
-    yield _judge(
+    yield _finding(
         "python",
         not old,
         seen=f"{platform.python_implementation()} {platform.python_version()}, ludus {ludus.__version__}",
@@ -115,21 +115,21 @@ def _python() -> Iterator[Finding]:
         bad="fail",
     )
     known = sys.platform in {"linux", "darwin"}
-    yield _judge(
-        "platform", known, seen=platform.platform(), action="ludus is made for Linux and macOS; on Windows use WSL"
+    yield _finding(
+        "platform", known, seen=platform.platform(), action="ludus supports Linux and macOS; on Windows use WSL"
     )
 
 
 def _machine() -> Iterator[Finding]:
     cores = _usable_cores()
-    yield _judge(
+    yield _finding(
         "cores",
         cores > 1,
         seen=f"{cores} usable of {os.cpu_count()}",
         action="more than one core lets sampling and learning overlap",
     )
     total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    yield _judge(
+    yield _finding(
         "memory", total >= 4 * _GIB, seen=f"{total / _GIB:.1f} GiB", action="use few workers: each takes about 0.3 GiB"
     )
 
@@ -139,7 +139,7 @@ def _usable_cores() -> int:
 
 
 def _dependencies() -> Iterator[Finding]:
-    """Compare installed versions with the lower bounds that ludus declares."""
+    """Compare installed versions with the lower bounds of the requirements of ludus."""
     for requirement in importlib.metadata.requires("ludus") or ():
         match = re.match(r"([\w.-]+)\s*(?:>=\s*([\d.]+))?([^;]*)(;.*)?$", requirement)
         if match is None or match[4]:  # extras and other Pythons
@@ -151,7 +151,7 @@ def _dependencies() -> Iterator[Finding]:
             yield Finding(check=name, status="fail", seen="not installed", action=f"pip install '{name}>={lowest}'")
             continue
         old = _release(version) < _release(lowest)
-        yield _judge(name, not old, seen=version, action=f"pip install --upgrade '{name}>={lowest}'", bad="fail")
+        yield _finding(name, not old, seen=version, action=f"pip install --upgrade '{name}>={lowest}'", bad="fail")
 
 
 def _release(version: str) -> tuple[int, ...]:
@@ -176,13 +176,13 @@ def _threads() -> Iterator[Finding]:
         if value is None:
             continue
         fine = value.isdecimal() and 1 <= int(value) <= cores
-        yield _judge(variable, fine, seen=value, action=f"set it to a number from 1 to {cores}, or unset it")
+        yield _finding(variable, fine, seen=value, action=f"set it to a number from 1 to {cores}, or unset it")
     if not any(variable in os.environ for variable in _THREAD_VARIABLES):
         yield Finding(check="threads", status="ok", seen="no limit set in the environment")
 
 
 def _products() -> Iterator[Finding]:
-    """Look at what NumPy multiplies with: samplers decide by that through `ludus-inference`, which brings the probe."""
+    """Check the matrix kernels of NumPy, which `ludus-inference` uses; it also installs threadpoolctl."""
     importlib.import_module("numpy")
     capabilities: dict[str, object] = getattr(importlib.import_module("torch").cpu, "get_capabilities", dict)()
     try:
@@ -192,19 +192,19 @@ def _products() -> Iterator[Finding]:
     for library in probe.threadpool_info():
         if library["internal_api"] == "openblas" and "numpy" in library["filepath"]:
             kernels = library.get("architecture")
-            yield _judge(
+            yield _finding(
                 "numpy products",
-                kernels in _WIDE_KERNELS or not capabilities.get("avx512_f"),
+                kernels in _AVX512_KERNELS or not capabilities.get("avx512_f"),
                 seen=f"OpenBLAS {library['version']} with kernels for {kernels}",
-                action="the processor has AVX-512 and small networks decide up to 1.7 times as fast with it: unset "
-                "OPENBLAS_CORETYPE, or set it to SkylakeX where that does not help",
+                action="the processor has AVX-512, which makes small networks up to 1.7 times as fast: unset "
+                "OPENBLAS_CORETYPE, or set it to SkylakeX if that does not help",
             )
 
 
 def _plugins() -> Iterator[Finding]:
     loaded = ludus.load_plugins()
     count = sum(report.status == "ok" for report in loaded.reports)
-    yield _judge(
+    yield _finding(
         "plugins",
         count > 0,
         seen=f"{count} of {len(loaded.reports)} loaded",
@@ -216,35 +216,35 @@ def _plugins() -> Iterator[Finding]:
 
 
 def _folder(name: str, folder: Path) -> Iterator[Finding]:
-    """Check that files can be made in a folder, or in the nearest one above it that exists."""
-    place = folder.absolute()
-    while not place.exists():
-        place = place.parent
+    """Check that files can be created in a folder, or in its nearest existing parent."""
+    existing = folder.absolute()
+    while not existing.exists():
+        existing = existing.parent
     try:
-        with tempfile.TemporaryFile(dir=place):
+        with tempfile.TemporaryFile(dir=existing):
             pass
     except OSError as error:
-        seen = f"{folder} cannot be {'written' if place == folder.absolute() else 'made'}: {error.strerror}"
+        seen = f"{folder} cannot be {'written' if existing == folder.absolute() else 'made'}: {error.strerror}"
         yield Finding(check=name, status="fail", seen=seen, action="choose another folder or change its permissions")
         return
-    free = shutil.disk_usage(place).free
-    yield _judge(
+    free = shutil.disk_usage(existing).free
+    yield _finding(
         name,
         free >= 2 * _GIB,
-        seen=f"{place} is writable, {free / _GIB:.1f} GiB free",
-        action="free some space: checkpoints and models of a run take up to a few GiB",
+        seen=f"{existing} is writable, {free / _GIB:.1f} GiB free",
+        action="free some space: checkpoints and models of a run take up to several GiB",
     )
 
 
 def _shared_memory() -> Iterator[Finding]:
-    shared = Path("/dev/shm")  # noqa: S108 - only looked at
+    shared = Path("/dev/shm")  # noqa: S108 - only inspected
     if not shared.is_dir():
-        yield Finding(check="shared memory", status="ok", seen="no /dev/shm; mapped temporary files take its place")
+        yield Finding(check="shared memory", status="ok", seen="no /dev/shm; temporary files are mapped instead")
         return
     free = shutil.disk_usage(shared).free
     writable = os.access(shared, os.W_OK)
     enough = writable and free >= _GIB // 4
-    yield _judge(
+    yield _finding(
         "shared memory",
         enough,
         seen=f"{shared} is {'writable' if writable else 'not writable'}, {free / _GIB:.1f} GiB free",
@@ -253,16 +253,16 @@ def _shared_memory() -> Iterator[Finding]:
 
 
 def _open_files() -> Iterator[Finding]:
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)  # runs ask for all that they may have
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)  # runs raise the soft limit to the hard limit
     enough = hard == resource.RLIM_INFINITY or hard >= 1024
     seen = f"limit {soft}, at most {'any number' if hard == resource.RLIM_INFINITY else hard}"
-    yield _judge("open files", enough, seen=seen, action="let the administrator raise the hard limit: ulimit -Hn 4096")
+    yield _finding("open files", enough, seen=seen, action="raise the hard limit: ulimit -Hn 4096")
 
 
 def _ipc() -> Iterator[Finding]:
-    """Send one frame through an ipc socket, the transport of all local workers; `ludus-local` brings pyzmq."""
+    """Send one frame through an ipc socket, the transport of local workers; `ludus-local` requires pyzmq."""
     if importlib.util.find_spec("zmq") is None:
-        yield Finding(check="zmq ipc", status="ok", seen="pyzmq is not installed; runs in one process need none")
+        yield Finding(check="zmq ipc", status="ok", seen="pyzmq is not installed; single-process runs do not need it")
         return
     zmq = importlib.import_module("zmq")
     with tempfile.TemporaryDirectory(prefix="ludus-") as folder, zmq.Context() as context:

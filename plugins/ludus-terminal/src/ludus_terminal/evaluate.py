@@ -1,4 +1,4 @@
-"""``ludus eval``: play two participants against each other and count."""
+"""``ludus eval``: play participants of a run against each other and count the results."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ludus_terminal.pairs import play_pair
 
 __all__ = ["SEED", "evaluate"]
 
-#: What a seed may be, as `run.seed`.
+#: Type of seeds, as for `run.seed`.
 SEED = click.IntRange(0, 2**63 - 1)
 
 
@@ -33,7 +33,7 @@ def _scenario(_context: click.Context, _parameter: click.Parameter, name: str) -
     default=200,
     show_default=True,
     type=click.IntRange(1, 10**9),
-    help="Matches in total; with exchanged seats rounded up to a multiple of the teams.",
+    help="Total number of matches; with exchanged seats rounded up to a multiple of the teams.",
 )
 @click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of matches and sampling.")
 @click.option("--deterministic", is_flag=True, help="Models take their most likely action instead of sampling.")
@@ -48,14 +48,14 @@ def evaluate(
     scenario: Scenario,
     as_json: bool,
 ) -> None:
-    """Play participants of a run against each other: the first one's wins, draws, losses, score and 95 % interval.
+    """Play participants of a run against each other; print the results and the score of the first one.
 
     RUN is a run folder. PARTICIPANTS are one per team: models (main_agent@latest, main_agent@7), anchors of the run,
-    or any installed agent (random). Half of the matches are played with exchanged seats, on the same seeds.
-    Nothing is written to the run.
+    or installed agents (random). Half of the matches are played with exchanged seats, on the same seeds. Nothing is
+    written to the run.
     """
     with ExitStack() as stack:
-        with open_run(run_dir) as run:  # not while matches are played: the log of a run that goes on could not shrink
+        with open_run(run_dir) as run:  # closed before the matches: an open snapshot keeps the database from shrinking
             environment = run.make_environment(min(matches, 256))
             stack.callback(environment.close)
             spec = environment.spec
@@ -68,9 +68,9 @@ def evaluate(
             sides = [
                 {
                     role: run.agent(name, role, environment=environment, deterministic=deterministic)
-                    for role in sorted(mine)
+                    for role in sorted(own_roles)
                 }
-                for name, mine in zip(participants, roles, strict=True)
+                for name, own_roles in zip(participants, roles, strict=True)
             ]
         record = play_pair(environment, sides, matches=matches, seed=seed, scenario=scenario)
     result = score(record.wins, record.draws, record.losses)

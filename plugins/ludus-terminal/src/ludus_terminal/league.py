@@ -1,6 +1,6 @@
-"""``ludus league``: look at the league of a run, also while it goes on, compare its models, and promote them.
+"""The command group ``ludus league``: views of the league of a run, and comparison and promotion of its models.
 
-Everything but the commands themselves is imported when it is used, so that help is quick.
+The views are imported on first use, so that ``--help`` is fast.
 """
 
 from __future__ import annotations
@@ -28,26 +28,30 @@ _json = click.option("--json", "as_json", is_flag=True, help="Print JSON, comple
 
 
 class _LeagueGroup(click.Group):
-    """A group whose command may stand before the run or behind it; without one it is the overview."""
+    """A group whose command may precede or follow the run; the default command is the overview."""
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Return a command; anything that is none is a run, which stands for its overview."""
+        """Return a command; any other name is a run, whose overview is shown."""
         return super().get_command(ctx, cmd_name) or super().get_command(ctx, _OVERVIEW)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Take the first word that names a command, and is not the value of an option, out of the words."""
-        known = [parameter for command in self.commands.values() for parameter in command.params]
-        valued = {flag for one in known if isinstance(one, click.Option) and not one.is_flag for flag in one.opts}
-        free = [word in self.commands and before not in valued for before, word in pairwise(["", *args])]
-        place = free.index(True) if any(free) else -1
-        if place < 0:
-            words = [word for word in args if not word.startswith("-")]
-            if len(words) > 1:
-                ctx.fail(f"expected one of {', '.join(self.commands)}, got {words[-1]!r}")
-            return _OVERVIEW, self.get_command(ctx, _OVERVIEW), args
-        return args[place], self.get_command(ctx, args[place]), args[:place] + args[place + 1 :]
+        """Find the first argument that names a command and is not the value of an option, and remove it."""
+        options_with_value = self._options_with_value()
+        for index, (previous, word) in enumerate(pairwise(["", *args])):
+            if word in self.commands and previous not in options_with_value:
+                return word, self.get_command(ctx, word), args[:index] + args[index + 1 :]
+        words = [word for word in args if not word.startswith("-")]
+        if len(words) > 1:
+            ctx.fail(f"expected one of {', '.join(self.commands)}, got {words[-1]!r}")
+        return _OVERVIEW, self.get_command(ctx, _OVERVIEW), args
+
+    def _options_with_value(self) -> set[str]:
+        """Return the flags of all options of the commands that take a value."""
+        parameters = [parameter for command in self.commands.values() for parameter in command.params]
+        options = [option for option in parameters if isinstance(option, click.Option) and not option.is_flag]
+        return {flag for option in options for flag in option.opts}
 
 
 @click.group(
@@ -56,22 +60,22 @@ class _LeagueGroup(click.Group):
     context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
 )
 def league() -> None:
-    """Show the league of the run folder RUN: without a command players, records against anchors, and ratings.
+    """Show the league of the run folder RUN; without a command its players, scores against anchors, and ratings.
 
-    The command may stand before the run or behind it. A folder that is called like a command is meant by ./NAME.
+    The command may precede or follow the run. Write ./NAME for a folder that has the name of a command.
     """
 
 
 def _print(target: str, run: Path, *, as_json: bool, **options: object) -> Data:
-    """Show a view of a run and return its data.
+    """Print a view of a run and return its data.
 
     Args:
-        target: Where the view is defined, as ``module:VIEW``.
+        target: Location of the view, ``module:VIEW``.
         run: The run folder.
-        as_json: Print the data instead.
-        options: Of the view.
+        as_json: Print the data as JSON.
+        options: Options of the view.
     """
-    from ludus.runs import open_run  # noqa: PLC0415 - help does without
+    from ludus.runs import open_run  # noqa: PLC0415 - --help must be fast
 
     from ludus_terminal.views import printable  # noqa: PLC0415 - as above
 
@@ -100,16 +104,16 @@ def _add(name: str, target: str, help: str) -> None:
     league.command(name, help=help)(callback)
 
 
-_add(_OVERVIEW, "views:OVERVIEW", "Players, records against anchors, and ratings; what is shown without a command.")
-_add("payoffs", "views:PAYOFFS", "Everybody's score against everybody.")
+_add(_OVERVIEW, "views:OVERVIEW", "Players, scores against anchors, and ratings; the default command.")
+_add("payoffs", "views:PAYOFFS", "Scores of all participants against each other.")
 _add("pools", "views:POOLS", "Pools and their members.")
-_add("lineage", "views:LINEAGE", "Which model grew from which, generations, and why players started anew.")
-_add("mix", "mix:MIX", "Whom players asked for and why, against whom they played, and their shares of the matches.")
+_add("lineage", "views:LINEAGE", "Parents and generations of models, and reasons of player resets.")
+_add("mix", "mix:MIX", "Scheduled and played opponents with reasons, and the players' shares of the matches.")
 
 
 @league.command()
 @_run
-@click.option("--last", type=click.IntRange(1, 10**9), default=20, show_default=True, help="How many matches to list.")
+@click.option("--last", type=click.IntRange(1, 10**9), default=20, show_default=True, help="Number of matches to list.")
 @_json
 def matches(run: Path, *, last: int, as_json: bool) -> None:
     """List the last matches, with the reason behind each pairing."""
@@ -121,20 +125,20 @@ def matches(run: Path, *, last: int, as_json: bool) -> None:
 @_json
 @click.pass_context
 def verify(context: click.Context, run: Path, *, as_json: bool) -> None:
-    """Recompute everything from the match log and the files; exits with 1 if something differs."""
+    """Recompute everything from the match log and the files; the exit status is 1 if anything differs."""
     data = _print("views:VERIFY", run, as_json=as_json)
     context.exit(0 if data["ok"] else 1)
 
 
 @league.command()
 @_run
-@click.option("--method", type=click.Choice(_METHODS), default=_METHODS[0], show_default=True, help="How to rate.")
+@click.option("--method", type=click.Choice(_METHODS), default=_METHODS[0], show_default=True, help="Rating method.")
 @_json
 def ratings(run: Path, *, method: str, as_json: bool) -> None:
     """Rate frozen models and anchors from the evaluation matches in the log.
 
-    bradley-terry: the most likely ratings, which matchmakers use. elo: moved match by match. openskill: for teams of
-    any size. nash: against the most even equilibrium of the results. alpha-rank: who survives among the others.
+    bradley-terry: maximum-likelihood ratings, which matchmakers use. elo: updated match by match. openskill: for teams
+    of any size. nash: against the maximum-entropy equilibrium. alpha-rank: shares of an evolving population.
     """
     _print("rating_views:RATINGS", run, as_json=as_json, method=method)
 
@@ -145,10 +149,10 @@ def ratings(run: Path, *, method: str, as_json: bool) -> None:
 @click.argument("b")
 @_json
 def compare(run: Path, a: str, b: str, *, as_json: bool) -> None:
-    """Say whether B is better than A, with 95 % confidence, or how many more matches would decide it.
+    """Test whether B is better than A at 95 % confidence, or estimate how many more matches would decide it.
 
-    A and B are frozen models or anchors. What counts are evaluation matches: theirs against each other, on paired
-    seeds with exchanged seats, and those of both against others.
+    A and B are frozen models or anchors. The evidence are evaluation matches: between them, on paired seeds with
+    exchanged seats, and of both against other participants.
     """
     _print("rating_views:COMPARISON", run, as_json=as_json, a=a, b=b)
 
@@ -159,7 +163,7 @@ def compare(run: Path, a: str, b: str, *, as_json: bool) -> None:
     "--out",
     type=click.Path(file_okay=False, path_type=Path),
     required=True,
-    help="Folder for PNG files; those of an earlier plot are replaced.",
+    help="Folder for PNG files; existing plots are replaced.",
 )
 @_json
 def plot(run: Path, *, out: Path, as_json: bool) -> None:
@@ -172,19 +176,19 @@ def plot(run: Path, *, out: Path, as_json: bool) -> None:
 @click.argument("model", required=False)
 @click.argument("pool", required=False)
 @click.option("--from", "source", default="", metavar="POOL", help="Show candidates of this pool only.")
-@click.option("--top", type=click.IntRange(1), default=3, show_default=True, help="How many candidates to show.")
+@click.option("--top", type=click.IntRange(1), default=3, show_default=True, help="Number of candidates to show.")
 @_json
 def promote(run: Path, model: str | None, pool: str | None, *, source: str, top: int, as_json: bool) -> None:
-    """Put MODEL into POOL by your own judgement; without them show the candidates and how they behave.
+    """Add MODEL to POOL by hand; without arguments show the candidates and their behaviour.
 
-    The run must be stopped; when it is resumed the model is in the pool.
+    The run must be stopped. After it is resumed, the model is in the pool.
     """
     if model is None:
         _print("promotion:CANDIDATES", run, as_json=as_json, source=source, top=top)
         return
     if pool is None:
-        raise click.UsageError(f"name the pool that {model} shall enter: ludus league promote {run} {model} POOL")
-    from ludus_terminal.promotion import enter  # noqa: PLC0415 - help does without
+        raise click.UsageError(f"name the pool for {model}: ludus league promote {run} {model} POOL")
+    from ludus_terminal.promotion import add_to_pool  # noqa: PLC0415 - --help must be fast
 
-    promoted = enter(run, model, pool)
+    promoted = add_to_pool(run, model, pool)
     _print("promotion:PROMOTED", run, as_json=as_json, promoted=promoted)

@@ -1,4 +1,4 @@
-"""Whom players asked for and against whom they played, and their shares of the training matches."""
+"""Scheduled and played opponents of the players, and their shares of the training matches."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ Data: TypeAlias = Any  # JSON values
 
 @attrs.define
 class _Count:
-    asked: int = 0
+    scheduled: int = 0
     played: int = 0
 
     def add(self, record: FixtureRecord) -> None:
-        self.asked += record.fixture.matches
+        self.scheduled += record.fixture.matches
         self.played += record.played
 
 
 def kind_of_reason(reason: str) -> str:
-    """Return what comes before the numbers of a reason: ``"pfsp"`` of ``"pfsp: win rate 0.31"``."""
+    """Return the kind of a reason, without its numbers: ``"pfsp"`` of ``"pfsp: win rate 0.31"``."""
     kinds = (part.partition(":")[0].strip() for part in re.split(r";\s*", reason))
     return "; ".join(dict.fromkeys(kinds))
 
 
 def kind_of_opponents(run: Run, record: FixtureRecord) -> str:
-    """Return who the opponents of a training fixture are, seen from its player."""
+    """Return the kinds of opponents of a training fixture, relative to its player."""
     fixture = record.fixture
     live = f"{fixture.player}@"
     own = {
@@ -50,7 +50,7 @@ def kind_of_opponents(run: Run, record: FixtureRecord) -> str:
         for seat, name in zip(run.seats, fixture.participants, strict=True)
         if seat.team != team
     }
-    return ", ".join(sorted(kinds)) or "nobody"
+    return ", ".join(sorted(kinds)) or "none"
 
 
 def _kind(player: str, participant: str) -> str:
@@ -62,26 +62,26 @@ def _kind(player: str, participant: str) -> str:
     return "its past" if name == player else f"{name}, past"
 
 
-def _late(run: Run) -> list[Data]:
-    """Return, by the metrics, which shares were wanted, played and learned from over the last half of the ticks."""
+def _late_shares(run: Run) -> list[Data]:
+    """Return the configured, played and learned shares over the last half of the ticks, from the metrics."""
     names = list(run.league.players)
     numbers = {"share": 0, "ticks": 1, "decisions": 2}
-    where = {f"league/{name}/{what}": (place, i) for i, name in enumerate(names) for what, place in numbers.items()}
+    indices = {f"league/{name}/{metric}": (row, i) for i, name in enumerate(names) for metric, row in numbers.items()}
     points: dict[float, np.ndarray] = {}
     for metric in run.metrics():
-        if metric.name in where:
-            points.setdefault(metric.elapsed_s, np.zeros((3, len(names))))[where[metric.name]] = metric.value
+        if metric.name in indices:
+            points.setdefault(metric.elapsed_s, np.zeros((3, len(names))))[indices[metric.name]] = metric.value
     if len(points) < 2:
         return []
-    found = np.stack(list(points.values()))  # [moments, 3, players]
-    gained = np.maximum(np.diff(found[:, 1:], axis=0), 0.0)  # counts begin anew where a run is resumed
-    ticks = gained[:, 0].sum(axis=1)
+    samples = np.stack(list(points.values()))  # [times, 3, players]
+    increments = np.maximum(np.diff(samples[:, 1:], axis=0), 0.0)  # counts restart from 0 when a run is resumed
+    ticks = increments[:, 0].sum(axis=1)
     late = np.cumsum(ticks) > ticks.sum() / 2
     if not late.any():
         return []
     seats = [sum(seat.role == run.league.players[name].role for seat in run.seats) for name in names]
-    wanted = ticks[late] @ found[:-1, 0][late] / ticks[late].sum()
-    played, learned = gained[late].sum(axis=0)
+    wanted = ticks[late] @ samples[:-1, 0][late] / ticks[late].sum()
+    played, learned = increments[late].sum(axis=0)
     learned = learned / seats
     shares = np.stack([wanted, played / played.sum(), learned / max(learned.sum(), 1.0)], axis=1).tolist()
     return [
@@ -110,15 +110,15 @@ def _mix(run: Run) -> Data:
             }
             for name, count in players.items()
         ],
-        "late": _late(run),
+        "late": _late_shares(run),
         "opponents": [
             {
                 "player": player,
                 "reason": reason,
                 "opponents": kind,
-                "asked": count.asked,
+                "asked": count.scheduled,
                 "played": count.played,
-                "share_asked": count.asked / max(players[player].asked, 1),
+                "share_asked": count.scheduled / max(players[player].scheduled, 1),
                 "share_played": count.played / max(players[player].played, 1),
             }
             for (player, reason, kind), count in sorted(opponents.items())
@@ -127,19 +127,19 @@ def _mix(run: Run) -> Data:
 
 
 def _show_mix(data: Data) -> Iterable[RenderableType]:
-    shares = table("Training matches of the players", "player", ">wanted now", ">played", ">matches")
+    shares = table("Training matches of the players", "player", ">configured", ">played", ">matches")
     for row in data["players"]:
         numbers = (f"{row['share_wanted']:.1%}", f"{row['share_played']:.1%}", f"{row['matches']:,}")
         shares.add_row(escape(row["player"]), *numbers)
     yield shares
     if data["late"]:
         late = table(
-            "Over the last half of their time", "player", ">wanted", ">ticks played", ">learned from, per seat"
+            "Over the last half of the ticks", "player", ">configured", ">ticks played", ">decisions learned, per seat"
         )
         for row in data["late"]:
             late.add_row(escape(row["player"]), *(f"{row[name]:.1%}" for name in ("wanted", "played", "learned")))
         yield late
-    mix = table("Their opponents", "player", "reason", "opponents", ">asked", ">played", ">matches")
+    mix = table("Their opponents", "player", "reason", "opponents", ">scheduled", ">played", ">matches")
     for row in data["opponents"]:
         words = (row["player"], row["reason"], row["opponents"])
         numbers = (f"{row['share_asked']:.1%}", f"{row['share_played']:.1%}", f"{row['played']:,}")

@@ -1,4 +1,4 @@
-"""Matches between sides on equal terms: the same seeds, from every team that a side can take."""
+"""Play paired matches between sides: on the same seeds, from every team that a side can take."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ __all__ = ["Record", "play_pair"]
 
 @frozen(kw_only=True)
 class Record:
-    """How the first of several sides fared.
+    """The results of the first of several sides.
 
     Attributes:
         wins: Matches in which its team had the highest outcome.
-        draws: In which another team had as much.
-        losses: The rest.
-        mean_return: Mean sum of rewards of its seats per match.
+        draws: Matches in which another team had the same outcome.
+        losses: All other matches.
+        mean_return: Mean return of its seats per match.
         mean_ticks: Mean length of a match.
     """
 
@@ -43,26 +43,26 @@ def play_pair(
     """Play sides against each other, one per team, on the same seeds from every team they can take.
 
     Args:
-        environment: A fresh batch; its caller closes it.
-        sides: For every team one mapping from role name to the agent that fills the seats of that role. Teams
-            are exchanged between the halves where the game has a single role.
-        matches: In total, shared evenly among the exchanges and rounded up.
-        seed: Seeds of matches and sampling derive from it.
-        scenario: What is played.
+        environment: A new batch; the caller closes it.
+        sides: For every team a mapping from role name to the agent that fills the seats of that role. Teams are
+            exchanged if the game has a single role.
+        matches: Total number, divided evenly among the exchanges and rounded up.
+        seed: Seed of matches and sampling.
+        scenario: Scenario of all matches; None for the default one.
 
     Returns:
         The record of ``sides[0]``.
     """
     spec = environment.spec
     shifts = len(sides) if len(spec.roles) == 1 else 1
-    held = [[(seat.team + shift) % len(sides) for seat in spec.seats] for shift in range(shifts)]  # seat → side
-    seatings = [[sides[i][seat.role] for i, seat in zip(holders, spec.seats, strict=True)] for holders in held]
+    sides_by_seat = [[(seat.team + shift) % len(sides) for seat in spec.seats] for shift in range(shifts)]
+    seatings = [[sides[i][seat.role] for i, seat in zip(row, spec.seats, strict=True)] for row in sides_by_seat]
     played = play_matches(environment, seatings, matches=-(-matches // shifts), seed=seed, scenario=scenario)
     leads, returns = [], []
-    for holders, arrays in zip(held, played, strict=True):
-        mine = [seat for seat, side in enumerate(holders) if side == 0]
-        leads.append(_lead(arrays["outcome"], spec.seats[mine[0]].team))
-        returns.append(arrays["returns"][:, mine].mean(axis=1))
+    for seating, arrays in zip(sides_by_seat, played, strict=True):
+        own_seats = [seat for seat, side in enumerate(seating) if side == 0]
+        leads.append(_lead(arrays["outcome"], spec.seats[own_seats[0]].team))
+        returns.append(arrays["returns"][:, own_seats].mean(axis=1))
     lead = np.concatenate(leads)
     return Record(
         wins=int(np.count_nonzero(lead > 0)),
@@ -74,6 +74,6 @@ def play_pair(
 
 
 def _lead(outcome: np.ndarray, team: int) -> np.ndarray:
-    """Return ``[n]``: a team's outcome minus the best other of ``[n, teams]``; minus ½ where there is no other."""
+    """Return ``[n]``: the outcome of a team minus the best outcome of other teams, or minus ½ without other teams."""
     others = np.delete(outcome, team, axis=1) if outcome.shape[1] > 1 else np.full_like(outcome, 0.5)
     return np.asarray(outcome[:, team] - others.max(axis=1))

@@ -1,4 +1,4 @@
-"""``ludus play`` and ``ludus watch``: matches in the terminal, with people or without."""
+"""``ludus play`` and ``ludus watch``: play a match in the terminal, or watch one."""
 
 from __future__ import annotations
 
@@ -27,24 +27,24 @@ if TYPE_CHECKING:
     from ludus.agent import Agent
     from ludus.environment import Environment, EnvironmentSpec, Role, RoleTick, Tick
 
-__all__ = ["Quit", "Table", "agents_for", "open_table", "play", "watch"]
+__all__ = ["Quit", "TerminalMatch", "agents_for", "open_match", "play", "watch"]
 
-_MOST_SHOWN = 60  # legal moves listed before a person's turn
+_MAX_LISTED = 60  # legal moves listed before the user's turn
 
 
-class Quit(Exception):  # noqa: N818 - not an error: a person leaves
-    """A person does not want to go on."""
+class Quit(Exception):  # noqa: N818 - not an error
+    """The user quits the match."""
 
 
 @frozen(kw_only=True)
-class Table:
-    """An environment of one match with the means to fill its seats.
+class TerminalMatch:
+    """An environment of one match, and a function that makes agents for its seats.
 
     Args:
-        environment: One match, playable in a terminal.
+        environment: The environment, which is playable in a terminal.
         game: The same object.
-        resolve: Participant name and role → agent.
-        default: The participant that plays where none is named; empty: there is none.
+        resolve: Makes the agent of a participant for a role.
+        default: Participant that plays if none is named; empty if there is none.
     """
 
     environment: Environment
@@ -63,33 +63,33 @@ class Table:
 
 
 @define
-class _Person:
-    """An agent that asks at the terminal."""
+class _User:
+    """An agent that reads its actions from the terminal."""
 
     game: Playable
     role: Role
 
     def reset(self, seat_ids: np.ndarray) -> None:
-        """Nothing to forget."""
+        """Do nothing: there is no state."""
 
     def act(
         self,
-        observation: Mapping[str, np.ndarray],  # noqa: ARG002 - people look at the board
+        observation: Mapping[str, np.ndarray],  # noqa: ARG002 - users read the rendered board
         *,
         action_mask: np.ndarray | None,
         seat_ids: np.ndarray,  # noqa: ARG002 - there is one match
-        rng: np.random.Generator,  # noqa: ARG002 - people need none
+        rng: np.random.Generator,  # noqa: ARG002 - users need none
     ) -> np.ndarray:
-        """Return ``[1, L]``: what the person types, asked for until it is a legal action.
+        """Return the typed action ``[1, L]``; repeat the prompt until the action is legal.
 
         Raises:
-            Quit: The person typed ``quit``, or input ended.
+            Quit: The user typed ``quit``, or the input ended.
         """
         mask = None if action_mask is None else action_mask[0]
         click.echo(self.game.render(0))
-        click.echo(f"legal moves: {self._names(mask)}")
+        click.echo(f"legal moves: {self._list_actions(mask)}")
         while True:
-            text = _ask("your move (or quit): ")
+            text = _read_line("your move (or quit): ")
             try:
                 action = np.asarray(self.game.parse_action(self.role.name, text))
             except ValueError as error:
@@ -98,21 +98,21 @@ class _Person:
             if legal_actions(self.role.action_space, action, mask):
                 return action[None]
             name = self.game.action_name(self.role.name, action)
-            click.echo(f"{name} is not legal now; legal: {self._names(mask)}")
+            click.echo(f"{name} is not legal now; legal: {self._list_actions(mask)}")
 
-    def _names(self, mask: np.ndarray | None) -> str:
+    def _list_actions(self, mask: np.ndarray | None) -> str:
         sizes = label_sizes(self.role.action_space)
         if not sizes:
             return f"any {self.role.name} action"
         labels = [np.ones(size, bool) for size in sizes] if mask is None else np.split(mask, np.cumsum(sizes)[:-1])
         choices = itertools.product(*(np.flatnonzero(label) for label in labels))
-        first = itertools.islice(choices, _MOST_SHOWN)
+        first = itertools.islice(choices, _MAX_LISTED)
         shown = [self.game.action_name(self.role.name, np.array(choice)) for choice in first]
-        between = ", " if any(" " in name for name in shown) else " "
-        return between.join([*shown, *(["…"] if next(choices, None) is not None else [])])
+        separator = ", " if any(" " in name for name in shown) else " "
+        return separator.join([*shown, *(["…"] if next(choices, None) is not None else [])])
 
 
-def _ask(prompt: str) -> str:
+def _read_line(prompt: str) -> str:
     while True:
         try:
             text = input(prompt).strip()
@@ -126,17 +126,17 @@ def _ask(prompt: str) -> str:
 
 
 @define(kw_only=True)
-class _Match:
-    """One match at a table.
+class _MatchRunner:
+    """Plays matches.
 
     Args:
-        table: Where.
-        agents: One per seat, in the environment's order.
-        rng: Randomness of the agents.
+        match: The match.
+        agents: One agent per seat, in the order of the environment.
+        rng: Random generator of the agents.
         on_tick: Called after every tick.
     """
 
-    table: Table
+    match: TerminalMatch
     agents: Sequence[Agent]
     rng: np.random.Generator
     on_tick: Callable[[], None] = lambda: None
@@ -145,15 +145,15 @@ class _Match:
     def __attrs_post_init__(self) -> None:
         self._actions = {
             role.name: np.zeros((1, role.num_seats, action_width(role.action_space)), action_dtype(role.action_space))
-            for role in self.table.spec.roles
+            for role in self.match.spec.roles
         }
 
     def play(self, seed: int) -> np.ndarray:
         """Play to the end and return the outcome ``[teams] float32``."""
-        environment = self.table.environment
+        environment = self.match.environment
         tick = environment.reset(match_seeds(seed, np.array([0])))
-        for stream, agent in enumerate(self.agents):
-            agent.reset(np.array([stream]))
+        for seat_id, agent in enumerate(self.agents):
+            agent.reset(np.array([seat_id]))
         self.on_tick()
         while not (tick.terminated[0] or tick.truncated[0]):
             self._decide(tick)
@@ -162,29 +162,31 @@ class _Match:
         return np.array(tick.outcome[0])
 
     def _decide(self, tick: Tick) -> None:
-        for stream, seat in enumerate(self.table.spec.seats):
-            seen = tick.roles[seat.role]
-            if seen.acting[0, seat.index]:
-                self._actions[seat.role][0, seat.index] = self._action(stream, seat, seen)[0]
+        for seat_id, seat in enumerate(self.match.spec.seats):
+            role_tick = tick.roles[seat.role]
+            if role_tick.acting[0, seat.index]:
+                self._actions[seat.role][0, seat.index] = self._action(seat_id, seat, role_tick)[0]
 
-    def _action(self, stream: int, seat: Seat, seen: RoleTick) -> np.ndarray:
-        mask = seen.action_mask
-        return self.agents[stream].act(
-            {name: leaf[:1, seat.index] for name, leaf in seen.observation.items()},
+    def _action(self, seat_id: int, seat: Seat, role_tick: RoleTick) -> np.ndarray:
+        mask = role_tick.action_mask
+        return self.agents[seat_id].act(
+            {name: leaf[:1, seat.index] for name, leaf in role_tick.observation.items()},
             action_mask=None if mask is None else mask[:1, seat.index],
-            seat_ids=np.array([stream]),
+            seat_ids=np.array([seat_id]),
             rng=self.rng,
         )
 
 
-def open_table(target: str | None, environment: str | None, *, bots: Sequence[str], overrides: Sequence[str]) -> Table:
-    """Prepare one match of a run, or of an environment alone.
+def open_match(
+    target: str | None, environment: str | None, *, bots: Sequence[str], overrides: Sequence[str]
+) -> TerminalMatch:
+    """Prepare one match of a run, or of an environment without a run.
 
     Args:
-        target: A run folder; None for an environment alone.
-        environment: Name of the environment where there is no run.
-        bots: Agents that will play; needed where there is no run.
-        overrides: Of the run's configuration; without a run, options of components as ``name.option=value``.
+        target: A run folder; None to play without a run.
+        environment: Name of the environment; None with a run.
+        bots: Names of the agents that play without a run.
+        overrides: Overrides of the run's configuration; without a run, options as ``name.option=value``.
 
     Raises:
         ConfigError: Names or options are wrong.
@@ -194,22 +196,22 @@ def open_table(target: str | None, environment: str | None, *, bots: Sequence[st
     if (target is None) == (environment is None):
         raise ConfigError("give a run folder, or --env NAME to play without one")
     if target is None:
-        return _table(open_game(str(environment), bots, overrides=overrides), str(environment))
+        return _open_source(open_game(str(environment), bots, overrides=overrides), str(environment))
     if not (Path(target) / "run.toml").is_file():
         raise RunError(f"{target} is not a run folder: it has no run.toml — to play without a run, use --env NAME")
-    with open_run(target, overrides=overrides) as run:  # a match may last long and needs nothing of the log
-        return _table(run, run.config.environment.name, default=f"{next(iter(run.config.players))}@latest")
+    with open_run(target, overrides=overrides) as run:  # closed before the match, which may take long
+        return _open_source(run, run.config.environment.name, default=f"{next(iter(run.config.players))}@latest")
 
 
-def _table(source: Run | Game, name: str, *, default: str = "") -> Table:
+def _open_source(source: Run | Game, name: str, *, default: str = "") -> TerminalMatch:
     environment = source.make_environment(1)
     if not isinstance(environment, Playable):
         environment.close()
         raise ContractError(
             f"environment {name!r} cannot be played in a terminal: it lacks render, action_name, parse_action"
         )
-    environment.reset(match_seeds(0, np.array([0])))  # some know their spaces only after their first reset
-    return Table(
+    environment.reset(match_seeds(0, np.array([0])))  # some environments know their spaces only after the first reset
+    return TerminalMatch(
         environment=environment,
         game=environment,
         resolve=lambda participant, role: source.agent(participant, role, environment=environment),
@@ -217,8 +219,8 @@ def _table(source: Run | Game, name: str, *, default: str = "") -> Table:
     )
 
 
-def _common(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the arguments that both commands have."""
+def _common_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the arguments and options of both commands."""
     options = [
         click.argument("target", metavar="[RUN]", required=False),
         click.option("--env", "environment", metavar="NAME", help="Play this environment without a run."),
@@ -238,9 +240,11 @@ def _common(command: Callable[..., None]) -> Callable[..., None]:
 
 
 @click.command()
-@_common
-@click.option("--opponent", metavar="NAME", help="Who plays the other seats; default: the newest model of the run.")
-@click.option("--seat", type=int, default=0, show_default=True, help="Which seat is yours.")
+@_common_options
+@click.option(
+    "--opponent", metavar="NAME", help="Participant of the other seats; default: the newest model of the run."
+)
+@click.option("--seat", type=int, default=0, show_default=True, help="Your seat.")
 def play(
     target: str | None,
     environment: str | None,
@@ -253,30 +257,36 @@ def play(
     if environment is not None and opponent is None:
         raise ConfigError(f"--opponent: missing; {_bots_text(environment)}")
     bots = () if opponent is None else (opponent,)
-    with closing(open_table(target, environment, bots=bots, overrides=overrides)) as table:
-        seats = table.spec.seats
+    with closing(open_match(target, environment, bots=bots, overrides=overrides)) as match:
+        seats = match.spec.seats
         if not 0 <= seat < len(seats):
             raise click.BadParameter(f"expected 0 to {len(seats) - 1}, got {seat}", param_hint="--seat")
-        person = _Person(table.game, table.spec.role(seats[seat].role))
-        other = opponent or table.default
-        agents = [person if i == seat else table.resolve(other, one.role) for i, one in enumerate(seats)]
+        user = _User(match.game, match.spec.role(seats[seat].role))
+        opponent_name = opponent or match.default
+        agents = [user if i == seat else match.resolve(opponent_name, other.role) for i, other in enumerate(seats)]
         seed = secrets.randbits(32) if seed is None else seed
-        click.echo(f"you: seat {seat} ({seats[seat].role}); opponent: {other}; seed {seed}")
+        click.echo(f"you: seat {seat} ({seats[seat].role}); opponent: {opponent_name}; seed {seed}")
         try:
-            outcome = _Match(table=table, agents=agents, rng=np.random.default_rng(seed)).play(seed)
+            outcome = _MatchRunner(match=match, agents=agents, rng=np.random.default_rng(seed)).play(seed)
         except Quit:
             click.echo("bye")
             return
-        click.echo(table.game.render(0))
+        click.echo(match.game.render(0))
         points = float(outcome[seats[seat].team])
         click.echo({1.0: "you won", 0.5: "a draw", 0.0: "you lost"}.get(points, f"you have {points:g} points"))
 
 
 @click.command()
-@_common
-@click.option("--seats", "names", metavar="A B", nargs=2, help="Who plays; with more than two teams they alternate.")
+@_common_options
+@click.option(
+    "--seats",
+    "names",
+    metavar="A B",
+    nargs=2,
+    help="The two participants; they alternate if there are more teams.",
+)
 @click.option("--delay", type=FiniteRange(0, 3600), default=0.5, show_default=True, help="Seconds between ticks.")
-@click.option("--matches", type=click.IntRange(min=1), default=1, show_default=True, help="How many to play.")
+@click.option("--matches", type=click.IntRange(min=1), default=1, show_default=True, help="Number of matches.")
 def watch(
     target: str | None,
     environment: str | None,
@@ -289,20 +299,21 @@ def watch(
     """Watch two participants of the run folder RUN, or two scripted agents."""
     if environment is not None and names is None:
         raise ConfigError(f"--seats: missing; {_bots_text(environment)}")
-    with closing(open_table(target, environment, bots=names or (), overrides=overrides)) as table:
-        who = names or (table.default, table.default)
-        agents = [table.resolve(who[seat.team % 2], seat.role) for seat in table.spec.seats]
+    with closing(open_match(target, environment, bots=names or (), overrides=overrides)) as match:
+        participants = names or (match.default, match.default)
+        agents = [match.resolve(participants[seat.team % 2], seat.role) for seat in match.spec.seats]
         seed = secrets.randbits(32) if seed is None else seed
-        click.echo(f"{who[0]} against {who[1]}; seed {seed}")
-        match = _Match(table=table, agents=agents, rng=np.random.default_rng(seed), on_tick=lambda: _show(table, delay))
+        click.echo(f"{participants[0]} against {participants[1]}; seed {seed}")
+        rng = np.random.default_rng(seed)
+        runner = _MatchRunner(match=match, agents=agents, rng=rng, on_tick=lambda: _show(match, delay))
         total = np.zeros(2)
         for number in range(matches):
-            outcome = match.play(seed + number)
+            outcome = runner.play(seed + number)
             points = np.array([outcome[0::2].sum(), outcome[1::2].sum()])
             total += points
-            click.echo(f"match {number + 1}: {_points_text(who, points)}")
+            click.echo(f"match {number + 1}: {_points_text(participants, points)}")
         if matches > 1:
-            click.echo(f"total: {_points_text(who, total)}")
+            click.echo(f"total: {_points_text(participants, total)}")
 
 
 def _points_text(names: Sequence[str], points: np.ndarray) -> str:
@@ -325,8 +336,8 @@ def _bots_text(environment: str) -> str:
     return f"agents that play {environment}: {', '.join(agents_for(environment)) or 'none is installed'}"
 
 
-def _show(table: Table, delay: float) -> None:
+def _show(match: TerminalMatch, delay: float) -> None:
     if sys.stdout.isatty():
         click.clear()
-    click.echo(table.game.render(0) + "\n")
+    click.echo(match.game.render(0) + "\n")
     time.sleep(delay)

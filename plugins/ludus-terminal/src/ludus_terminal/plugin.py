@@ -1,4 +1,4 @@
-"""What ludus finds: the commands that look at things, and the table that a terminal shows during a run."""
+"""Register the commands, and the display of a run in the terminal."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ LUDUS_API = 1
 
 @hookimpl
 def ludus_register_commands() -> list[Component]:
-    """Offer ``ludus check``, ``doctor``, ``eval``, ``league``, ``play``, ``plugins``, ``report`` and ``watch``."""
+    """Register ``ludus check``, ``doctor``, ``eval``, ``league``, ``play``, ``plugins``, ``report`` and ``watch``."""
     return [
         Component(
             name="check",
@@ -19,12 +19,12 @@ def ludus_register_commands() -> list[Component]:
         Component(
             name="doctor",
             factory="ludus_terminal.doctor:doctor",
-            summary="Check this computer and say what to do about problems.",
+            summary="Check this host and suggest fixes of problems.",
         ),
         Component(
             name="eval",
             factory="ludus_terminal.evaluate:evaluate",
-            summary="Play two participants against each other and count.",
+            summary="Play participants against each other and count the results.",
         ),
         Component(
             name="league",
@@ -35,12 +35,12 @@ def ludus_register_commands() -> list[Component]:
         Component(
             name="plugins",
             factory="ludus_terminal.plugins:plugins",
-            summary="List what is installed and what each plugin offers.",
+            summary="List the installed plugins and their components.",
         ),
         Component(
             name="report",
             factory="ludus_terminal.report:report",
-            summary="Show what a run has come to: records and ratings of its newest models.",
+            summary="Show the scores and ratings of the newest models of a run.",
         ),
         Component(name="watch", factory="ludus_terminal.play:watch", summary="Watch a match between two participants."),
     ]
@@ -48,11 +48,11 @@ def ludus_register_commands() -> list[Component]:
 
 @hookimpl
 def ludus_register_metric_sinks() -> list[Component]:
-    """Offer the display that ``ludus train`` shows."""
+    """Register the display of ``ludus train``."""
     return [
         Component(
             name="terminal",
             factory="ludus_terminal.display:make_display",
-            summary="A live table in the terminal; elsewhere lines.",
+            summary="A live table in a terminal, or lines of text.",
         )
     ]

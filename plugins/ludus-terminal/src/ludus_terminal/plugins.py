@@ -1,4 +1,4 @@
-"""``ludus plugins``: what is installed, what each plugin offers, and what is wrong with it."""
+"""``ludus plugins``: list the installed plugins, their components and their problems."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ __all__ = ["plugins"]
 
 @click.group(invoke_without_command=True)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@click.option("-v", "--verbose", is_flag=True, help="Show a line about every component.")
+@click.option("-v", "--verbose", is_flag=True, help="Show one line about every component.")
 @click.pass_context
 def plugins(context: click.Context, *, as_json: bool, verbose: bool) -> None:
-    """List the installed plugins and what each offers."""
+    """List the installed plugins and their components."""
     if context.invoked_subcommand is not None:
         return
     loaded = load_plugins()
@@ -45,16 +45,16 @@ def show(component: str, *, as_json: bool) -> None:
     if kind not in KINDS or not name:
         raise ConfigError(f"{component!r}: expected KIND:NAME, where KIND is one of {', '.join(KINDS)}")
     loaded = load_plugins()
-    report, part = loaded.provider(kind, name), loaded.get(kind, name)
-    options = _options(part)
+    report, registered = loaded.provider(kind, name), loaded.get(kind, name)
+    options = _options(registered)
     if as_json:
         origin = {"distribution": report.distribution, "version": report.version}
-        data = {"kind": kind, **attrs.asdict(part), **origin, "options": options}
+        data = {"kind": kind, **attrs.asdict(registered), **origin, "options": options}
         click.echo(json.dumps(data, indent=2, default=repr))
         return
-    click.echo(f"{component}  {part.summary}\nfrom {report.distribution} {report.version}, {part.factory}")
-    if part.environments:
-        click.echo(f"for {', '.join(part.environments)}")
+    click.echo(f"{component}  {registered.summary}\nfrom {report.distribution} {report.version}, {registered.factory}")
+    if registered.environments:
+        click.echo(f"for {', '.join(registered.environments)}")
     rows = [
         (option["name"], option["type"], _default(option), option["expected"], option["help"]) for option in options
     ]
@@ -66,7 +66,7 @@ def _overview(loaded: Plugins) -> Iterator[tuple[str, ...]]:
     for report in loaded.reports:
         offers = {kind: [part.name for part in report.offers.get(kind, ())] for kind in KINDS}
         offers["listens to"] = [event.removeprefix("ludus_") for event in report.listens]
-        first, *more = [f"{what}: {', '.join(names)}" for what, names in offers.items() if names] or [""]
+        first, *more = [f"{label}: {', '.join(names)}" for label, names in offers.items() if names] or [""]
         yield report.name, report.distribution, report.version, report.status, first
         yield from (("", "", "", "", line) for line in more)
 
@@ -79,12 +79,12 @@ def _details(loaded: Plugins) -> Iterator[tuple[str, ...]]:
 
 
 def _options(component: Component) -> list[dict[str, Any]]:
-    """Return what can be set, as JSON values but for defaults of unusual types."""
+    """Return the options of a component as JSON values; defaults of unusual types are returned unchanged."""
     config = component.load_config()
     options = []
     for option in () if config is None else attrs.fields(config):
         required = option.default is attrs.NOTHING
-        factory = getattr(option.default, "factory", None)  # lists and tables are made anew for every instance
+        factory = getattr(option.default, "factory", None)  # lists and tables are copied for every instance
         options.append(
             {
                 "name": option.name,

@@ -1,9 +1,10 @@
-"""Promoting a model by a person's judgement: who the candidates are, how they behave, and the promotion itself."""
+"""Add a model to a pool by hand: the candidates, their behaviour, and the change itself."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -17,32 +18,32 @@ from rich.markup import escape
 from ludus_terminal.rating_views import evaluations
 from ludus_terminal.views import NEAR, View, records_json, table
 
-__all__ = ["CANDIDATES", "PROMOTED", "enter"]
+__all__ = ["CANDIDATES", "PROMOTED", "add_to_pool"]
 
 Data: TypeAlias = Any  # JSON values
-_NO_POOLS = ("", "own", "anchors", "*")
+_RESERVED = ("", "own", "anchors", "*")
 
 
-def enter(folder: Path, model: str, pool: str) -> Data:
-    """Put a frozen model into a pool and return what was done, as JSON values.
+def add_to_pool(folder: Path, model: str, pool: str) -> Data:
+    """Add a frozen model to a pool of a stopped run and return the change as JSON values.
 
     Raises:
-        ConfigError: There is no such model, it is in the pool already, or no pool can have that name.
+        ConfigError: There is no such model, it is in the pool already, or the name of the pool is invalid.
         RunError: The run is going on.
     """
-    if pool.partition("/")[0] in _NO_POOLS or not pool.isprintable():
+    if pool.partition("/")[0] in _RESERVED or not pool.isprintable():
         raise ConfigError(
             f"pool {pool!r}: expected a name such as chosen or main_agent/superior, and not own, anchors or *, which "
-            f"matchmakers take for something else"
+            f"have other meanings for matchmakers"
         )
     with open_run(folder) as run:
-        chosen = run.resolve(model)
-        if chosen not in run.models:
+        participant = run.resolve(model)
+        if participant not in run.models:
             raise ConfigError(f"{model} is no frozen model; name one, for example {next(iter(run.models), 'player@1')}")
         new = pool not in run.pools
-    if not change_pool(folder, PoolChange(pool=pool, model=chosen, enters=True)):
-        raise ConfigError(f"{chosen} is in the pool {pool} already")
-    return {"model": chosen, "pool": pool, "new_pool": new}
+    if not change_pool(folder, PoolChange(pool=pool, model=participant, enters=True)):
+        raise ConfigError(f"{participant} is in the pool {pool} already")
+    return {"model": participant, "pool": pool, "new_pool": new}
 
 
 def _promoted(run: Run, *, promoted: Data) -> Data:
@@ -50,8 +51,8 @@ def _promoted(run: Run, *, promoted: Data) -> Data:
 
 
 def _show_promoted(data: Data) -> Iterable[RenderableType]:
-    what = "the new pool" if data["new_pool"] else "the pool"
-    yield escape(f"{data['model']} is in {what} {data['pool']} now: {' '.join(data['members'])}")
+    noun = "the new pool" if data["new_pool"] else "the pool"
+    yield escape(f"{data['model']} is in {noun} {data['pool']} now: {' '.join(data['members'])}")
 
 
 def _candidates(run: Run, *, source: str, top: int) -> Data:
@@ -60,11 +61,11 @@ def _candidates(run: Run, *, source: str, top: int) -> Data:
     names = run.pools[source] if source else list(run.models)
     rating = run.league.rating
     best = sorted(names, key=lambda name: (not rating(name).matches, -rating(name).mean))[:top]
-    ticks, scores, learned = _match_ticks(run), _scores(run), _while_learned(run, best)
-    return {"candidates": [_behaviour(run, name, ticks, scores, learned[name]) for name in best]}
+    ticks, scores, learning = _mean_match_ticks(run), _mean_scores(run), _learning_metrics(run, best)
+    return {"candidates": [_describe(run, name, ticks, scores, learning[name]) for name in best]}
 
 
-def _behaviour(run: Run, name: str, ticks: Mapping[str, float], scores: Mapping[str, float], learned: Data) -> Data:
+def _describe(run: Run, name: str, ticks: Mapping[str, float], scores: Mapping[str, float], learning: Data) -> Data:
     rating = run.league.rating(name)
     return {
         "model": name,
@@ -75,20 +76,20 @@ def _behaviour(run: Run, name: str, ticks: Mapping[str, float], scores: Mapping[
         "match_ticks": ticks.get(name),
         "anchors": records_json(run, name, run.league.anchors),
         "pools": [pool for pool, members in sorted(run.pools.items()) if name in members],
-        "learning": learned,
+        "learning": learning,
     }
 
 
-def _scores(run: Run) -> dict[str, float]:
-    """Return everybody's share of the points of their evaluation matches."""
+def _mean_scores(run: Run) -> dict[str, float]:
+    """Return the share of points of every participant in its evaluation matches."""
     total: dict[str, np.ndarray] = {}
     for (name, _), count in evaluations(run).counts.items():
         total[name] = total.get(name, 0) + count
     return {name: float(won + 0.5 * drawn) / float(won + drawn + lost) for name, (won, drawn, lost) in total.items()}
 
 
-def _match_ticks(run: Run) -> dict[str, float]:
-    """Return everybody's mean length of an evaluation match."""
+def _mean_match_ticks(run: Run) -> dict[str, float]:
+    """Return the mean length of the evaluation matches of every participant."""
     total: dict[str, list[int]] = {}
     for match in run.matches(kind="eval"):
         for name in set(match.fixture.participants):
@@ -98,32 +99,36 @@ def _match_ticks(run: Run) -> dict[str, float]:
     return {name: ticks / matches for name, (ticks, matches) in total.items()}
 
 
-def _while_learned(run: Run, names: Iterable[str]) -> dict[str, Data]:
-    """Return means of return, length and reward parts of training matches while each model was being learned.
+def _learning_metrics(run: Run, models: Iterable[str]) -> dict[str, Data]:
+    """Return the means of return, length and reward parts while each model was being learned.
 
-    They are means over all training matches of that time, and parts are those of the model's role.
+    They are means over all training matches of that time; reward parts are those of the model's role.
     """
-    spans: dict[str, tuple[float, float]] = {}
-    values: dict[str, dict[str, list[float]]] = {}
-    for name in names:
-        model = run.models[name]
-        before = f"{model.player}@{model.number - 1}"
-        start = run.league.frozen_s(before) if before in run.models else 0.0
-        spans[name], values[name] = (start, run.league.frozen_s(name)), {}
+    periods = {name: _learning_period(run, name) for name in models}
+    roles = {name: run.league.players[run.models[name].player].role for name in periods}
+    values: dict[str, dict[str, list[float]]] = {name: {} for name in periods}
     for metric in run.metrics():
-        if not metric.name.startswith("sampling/") or math.isnan(metric.value):
-            continue
-        for name, (start, end) in spans.items():
-            said = _said(metric.name.removeprefix("sampling/"), run.league.players[run.models[name].player].role)
-            if said and start < metric.elapsed_s <= end:
-                values[name].setdefault(said, []).append(metric.value)
+        if metric.name.startswith("sampling/") and not math.isnan(metric.value):
+            for name, (start_s, end_s) in periods.items():
+                label = _behaviour_label(metric.name.removeprefix("sampling/"), roles[name])
+                if label and start_s < metric.elapsed_s <= end_s:
+                    values[name].setdefault(label, []).append(metric.value)
     return {
-        name: {said: float(np.mean(seen)) for said, seen in sorted(known.items())} for name, known in values.items()
+        name: {label: float(np.mean(numbers)) for label, numbers in sorted(metrics.items())}
+        for name, metrics in values.items()
     }
 
 
-def _said(metric: str, role: str) -> str:
-    """Return what a metric tells of a role's behaviour; empty where it tells nothing."""
+def _learning_period(run: Run, name: str) -> tuple[float, float]:
+    """Return the training times in seconds at which the previous model and this one were frozen."""
+    model = run.models[name]
+    previous = f"{model.player}@{model.number - 1}"
+    start_s = run.league.frozen_s(previous) if previous in run.models else 0.0
+    return start_s, run.league.frozen_s(name)
+
+
+def _behaviour_label(metric: str, role: str) -> str:
+    """Return the label of a metric that describes the behaviour of a role; empty for other metrics."""
     part = metric.removeprefix(f"return/{role}/")
     return part if part != metric or metric in ("return_mean", "match_ticks") else ""
 
@@ -134,21 +139,31 @@ def _show_candidates(data: Data) -> Iterable[RenderableType]:
         yield "no candidates yet"
         return
     shown = table("Candidates, the best rated first", "", *(f">{candidate['model']}" for candidate in candidates))
-
-    def row(title: str, cells: Iterable[str]) -> None:
-        shown.add_row(escape(title), *map(escape, cells))
-
-    row("rating", (f"{c['rating']:.0f} ± {NEAR * c['deviation']:.0f}" if c["matches"] else "" for c in candidates))
-    row("evaluation matches", (f"{c['matches']:,}" for c in candidates))
-    row("score", (_number(c["score"]) for c in candidates))
-    for anchor in candidates[0]["anchors"]:
-        row(f"score against {anchor}", (_number(c["anchors"][anchor]["score"]) for c in candidates))
-    row("ticks per evaluation", (_number(c["match_ticks"], digits=1) for c in candidates))
-    for said in dict.fromkeys(said for c in candidates for said in c["learning"]):
-        row(f"{said} while learned", (_number(c["learning"].get(said)) for c in candidates))
-    row("pools", (" ".join(c["pools"]) for c in candidates))
+    for title, cell in _candidate_rows(candidates):
+        shown.add_row(escape(title), *(escape(cell(candidate)) for candidate in candidates))
     yield shown
-    yield "one of them enters a pool by: ludus league promote RUN MODEL POOL"
+    yield "add one of them to a pool by: ludus league promote RUN MODEL POOL"
+
+
+def _candidate_rows(candidates: Sequence[Data]) -> Iterator[tuple[str, Callable[[Data], str]]]:
+    """Yield the title of every row, and the function that returns its cell for a candidate."""
+    yield "rating", lambda c: f"{c['rating']:.0f} ± {NEAR * c['deviation']:.0f}" if c["matches"] else ""
+    yield "evaluation matches", lambda c: f"{c['matches']:,}"
+    yield "score", lambda c: _number(c["score"])
+    for anchor in candidates[0]["anchors"]:
+        yield f"score against {anchor}", partial(_anchor_score, anchor)
+    yield "ticks per evaluation", lambda c: _number(c["match_ticks"], digits=1)
+    for label in dict.fromkeys(label for c in candidates for label in c["learning"]):
+        yield f"{label} while learned", partial(_learning_value, label)
+    yield "pools", lambda c: " ".join(c["pools"])
+
+
+def _anchor_score(anchor: str, candidate: Data) -> str:
+    return _number(candidate["anchors"][anchor]["score"])
+
+
+def _learning_value(label: str, candidate: Data) -> str:
+    return _number(candidate["learning"].get(label))
 
 
 def _number(value: float | None, *, digits: int = 3) -> str:

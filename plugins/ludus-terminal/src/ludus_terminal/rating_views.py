@@ -1,6 +1,6 @@
-"""Ratings by several methods, and "is B better than A?", all from the evaluation matches in the log.
+"""Rate participants by several methods, and compare two of them, from the evaluation matches in the log.
 
-Only matches between frozen models and anchors count: live weights are somebody else after every update.
+Only matches between frozen models and anchors count: live weights change with every update.
 """
 
 from __future__ import annotations
@@ -39,30 +39,33 @@ from ludus_terminal.views import View, natural, ratings_json, ratings_table, tab
 
 __all__ = ["COMPARISON", "RATINGS", "Evaluations", "evaluations"]
 
-_MOST_PAIRS = 4000  # of models of two roles; alpha-rank takes the square of it in memory and its cube in time
+_MAX_PAIRS = 4000  # of models of two roles; alpha-rank needs memory ~ pairs² and time ~ pairs³
 
 Data: TypeAlias = Any  # JSON values
 
 
 @attrs.frozen(eq=False)
 class Evaluations:
-    """The evaluation matches between frozen models and anchors, added up.
+    """Payoffs of the evaluation matches between frozen models and anchors.
 
     Attributes:
-        names: n participants, in the order of their names.
-        counts: ``[3] int64`` wins, draws and losses of a against b by (a, b), both ways, for all who have met.
+        names: n participants, sorted by name.
+        counts: ``[3] int64`` wins, draws and losses of a against b by (a, b), in both orders, for all pairs with
+            matches.
     """
 
     names: tuple[str, ...]
     counts: Mapping[tuple[str, str], NDArray[np.int64]]
 
     def only(self, names: Sequence[str]) -> Evaluations:
-        """Return the same without other participants; who has no matches yet is added."""
-        kept = set(names)
-        return Evaluations(tuple(names), {pair: count for pair, count in self.counts.items() if kept.issuperset(pair)})
+        """Return the payoffs among the given participants, which need not have matches."""
+        selected = set(names)
+        return Evaluations(
+            tuple(names), {pair: count for pair, count in self.counts.items() if selected.issuperset(pair)}
+        )
 
-    def meetings(self) -> PairResults:
-        """Return the sums by pairs of indices of `names`."""
+    def pair_results(self) -> PairResults:
+        """Return the payoffs by pairs of indices of `names`."""
         index = {name: i for i, name in enumerate(self.names)}
         ends = [(index[a], index[b]) for a, b in self.counts if index[a] < index[b]]
         count = np.array([self.counts[self.names[i], self.names[j]] for i, j in ends], np.float64).reshape(-1, 3)
@@ -74,21 +77,21 @@ class Evaluations:
         )
 
     def points(self) -> NDArray[np.float64]:
-        """Return ``[n, n]``: wins + ½ draws of the row against the column, for what needs all pairs."""
-        met = self.meetings()
-        (a, b), table_ = met.pairs.T, np.zeros((met.num, met.num))
-        table_[a, b], table_[b, a] = met.points.T
-        return table_
+        """Return ``[n, n]``: wins + ½ draws of the row against the column."""
+        pair_results = self.pair_results()
+        (a, b), payoffs = pair_results.pairs.T, np.zeros((pair_results.num, pair_results.num))
+        payoffs[a, b], payoffs[b, a] = pair_results.points.T
+        return payoffs
 
 
 def evaluations(run: Run) -> Evaluations:
-    """Add the evaluation matches of a run up."""
-    counted = {
+    """Return the payoffs of the evaluation matches of a run."""
+    counts_by_pair = {
         (a, b): counts
         for (kind, a, b), counts in run.payoffs().items()
         if kind == "eval" and not (a.endswith("+") or b.endswith("+"))
     }
-    return Evaluations(tuple(sorted({a for a, _ in counted}, key=natural)), counted)
+    return Evaluations(tuple(sorted({a for a, _ in counts_by_pair}, key=natural)), counts_by_pair)
 
 
 # --- ratings ------------------------------------------------------------------------------------------------------
@@ -108,12 +111,12 @@ def _ratings(run: Run, *, method: str) -> Data:
     return {"method": method, "ratings": rows}
 
 
-def _bradley_terry(run: Run, table_: Evaluations) -> Mapping[str, Rating]:
-    """Return the ratings of a league that rates by elo."""
+def _bradley_terry(run: Run, payoffs: Evaluations) -> Mapping[str, Rating]:
+    """Return the ratings of the rating method ``elo``."""
     fit = EloTable(anchors=tuple(run.league.anchors))
-    for (a, b), count in table_.counts.items():
+    for (a, b), count in payoffs.counts.items():
         fit.add(a, b, count)
-    return {name: fit.rating(name) for name in table_.names}
+    return {name: fit.rating(name) for name in payoffs.names}
 
 
 def _rated(
@@ -141,9 +144,9 @@ def _elo(run: Run) -> Mapping[str, Rating]:
 
 
 def _score(match: MatchRecord, team: int, other: int) -> float:
-    """Return what `team` got of the 1 point against `other`."""
-    mine, theirs = match.outcome[team], match.outcome[other]
-    return 0.5 if mine == theirs else float(mine > theirs)
+    """Return the points of `team` against `other`: 1, ½ or 0."""
+    own, opposing = match.outcome[team], match.outcome[other]
+    return 0.5 if own == opposing else float(own > opposing)
 
 
 def _openskill(run: Run) -> Mapping[str, Rating]:
@@ -157,24 +160,24 @@ def _openskill(run: Run) -> Mapping[str, Rating]:
 
 
 def _nash(run: Run, all_: Evaluations) -> tuple[Mapping[str, Rating], Mapping[str, float]]:
-    table_, roles = _by_role(run, all_)
-    points = table_.points()
+    payoffs, roles = _by_role(run, all_)
+    points = payoffs.points()
     fit = bradley_terry(points)
     average = nash_average(log_odds(points, expected=fit.expected()), roles=roles)
-    unknown = np.full(len(table_.names), math.nan)
-    ratings = _rated(table_.names, average.rating * ELO_POINTS, unknown, fit.matches)
-    return ratings, dict(zip(table_.names, average.mass.tolist(), strict=True))
+    unknown = np.full(len(payoffs.names), math.nan)
+    ratings = _rated(payoffs.names, average.rating * ELO_POINTS, unknown, fit.matches)
+    return ratings, dict(zip(payoffs.names, average.mass.tolist(), strict=True))
 
 
 def _alpha_rank(run: Run, all_: Evaluations) -> tuple[Mapping[str, Rating], Mapping[str, float]]:
-    table_, roles = _by_role(run, all_)
-    sizes = [len(table_.names)] if roles is None else [roles.count(role) for role in dict.fromkeys(roles)]
+    payoffs, roles = _by_role(run, all_)
+    sizes = [len(payoffs.names)] if roles is None else [roles.count(role) for role in dict.fromkeys(roles)]
     if len(sizes) > 2:
         raise ConfigError(f"--method alpha-rank: expected a game of one or two roles, got {len(sizes)}; try nash")
-    if len(sizes) == 2 and math.prod(sizes) > _MOST_PAIRS:
-        rated = f"{sizes[0]} and {sizes[1]} models of two roles make {math.prod(sizes):,} pairs"
-        raise ConfigError(f"--method alpha-rank: {rated}, more than the {_MOST_PAIRS:,} that it can take; try nash")
-    points = table_.points()
+    if len(sizes) == 2 and math.prod(sizes) > _MAX_PAIRS:
+        pairs = f"{sizes[0]} and {sizes[1]} models of two roles make {math.prod(sizes):,} pairs"
+        raise ConfigError(f"--method alpha-rank: {pairs}, more than the maximum of {_MAX_PAIRS:,}; try nash")
+    points = payoffs.points()
     rates = win_rates(points, expected=bradley_terry(points).expected())
     if roles is None or len(sizes) < 2:
         mass = alpha_rank(rates)
@@ -182,23 +185,23 @@ def _alpha_rank(run: Run, all_: Evaluations) -> tuple[Mapping[str, Rating], Mapp
         first = np.array(roles) == roles[0]
         mass = np.zeros(len(roles))
         mass[first], mass[~first] = alpha_rank_roles(rates[np.ix_(first, ~first)])
-    return _bradley_terry(run, table_), dict(zip(table_.names, mass.tolist(), strict=True))
+    return _bradley_terry(run, payoffs), dict(zip(payoffs.names, mass.tolist(), strict=True))
 
 
-def _by_role(run: Run, table_: Evaluations) -> tuple[Evaluations, list[str] | None]:
-    """Return who can be put into one game of results, and their roles; None where the game has one role only.
+def _by_role(run: Run, payoffs: Evaluations) -> tuple[Evaluations, list[str] | None]:
+    """Return the payoffs of participants with one role each, and their roles; None for a game of one role.
 
-    Anchors may sit in any role, so a game of several roles has room for models only.
+    Anchors may play any role, so for a game of several roles they are left out.
     """
     if len({seat.role for seat in run.seats}) < 2:
-        return table_, None
+        return payoffs, None
     role = {model: view.role for view in run.league.players.values() for model in view.models}
-    models = [name for name in table_.names if name in role]
-    return table_.only(models), [role[name] for name in models]
+    models = [name for name in payoffs.names if name in role]
+    return payoffs.only(models), [role[name] for name in models]
 
 
 def _evaluation_matches(run: Run) -> Iterator[MatchRecord]:
-    """Return the evaluation matches between frozen models and anchors, in the order of the log."""
+    """Yield the evaluation matches between frozen models and anchors, in the order of the log."""
     for match in run.matches(kind="eval"):
         if not any(participant.endswith("+") for participant in match.fixture.participants):
             yield match
@@ -210,7 +213,7 @@ def _show_ratings(data: Data) -> Iterable[RenderableType]:
         yield ratings_table(f"Ratings ({method}, ± 95 %)", rows, digits=2 if method == "openskill" else 0)
         return
     column = "Nash average" if method == "nash" else "Bradley-Terry"
-    title = "Share of the Nash equilibrium" if method == "nash" else "Share of time of a population (alpha-rank)"
+    title = "Share of the Nash equilibrium" if method == "nash" else "Share of an evolving population (alpha-rank)"
     shown = table(title, ">", "participant", ">share", f">{column}", ">matches")
     for rank, row in enumerate(rows, start=1):
         cells = (escape(row["participant"]), f"{row['share']:.3f}", f"{row['mean']:.0f}", f"{row['matches']:,}")
@@ -227,9 +230,9 @@ def _compare(run: Run, *, a: str, b: str) -> Data:
         raise ConfigError(f"{a} cannot be better than itself; name two different participants")
     total = evaluations(run)
     total = total.only(list(dict.fromkeys([*total.names, a, b])))
-    scores, seeds = _meetings(run, a, b)
-    answer = compare_pair_results(total.meetings(), *map(total.names.index, (a, b)), scores=scores, seeds=seeds)
-    return {"a": a, "b": b, **_answer(answer)}
+    scores, seeds = _paired_scores(run, a, b)
+    comparison = compare_pair_results(total.pair_results(), *map(total.names.index, (a, b)), scores=scores, seeds=seeds)
+    return {"a": a, "b": b, **_comparison_json(comparison)}
 
 
 def _rateable(run: Run, name: str) -> str:
@@ -239,8 +242,8 @@ def _rateable(run: Run, name: str) -> str:
     return participant
 
 
-def _meetings(run: Run, a: str, b: str) -> tuple[list[float], list[int]]:
-    """Return b's points against a, and a number for each that is equal for matches on the same seed."""
+def _paired_scores(run: Run, a: str, b: str) -> tuple[list[float], list[int]]:
+    """Return the points of b against a in every match, and a number that is equal for matches on the same seed."""
     scores: list[float] = []
     seeds: dict[tuple[str, int], int] = {}
     group: list[int] = []
@@ -259,12 +262,12 @@ def _meetings(run: Run, a: str, b: str) -> tuple[list[float], list[int]]:
     return scores, group
 
 
-def _answer(answer: Comparison) -> Data:
-    direct = answer.direct
+def _comparison_json(comparison: Comparison) -> Data:
+    direct = comparison.direct
     return {
-        "verdict": answer.verdict,
-        "more_matches": answer.more_matches,
-        "contradiction": answer.contradiction,
+        "verdict": comparison.verdict,
+        "more_matches": comparison.more_matches,
+        "contradiction": comparison.contradiction,
         "direct": {
             "matches": direct.matches,
             "seeds": direct.seeds,
@@ -272,8 +275,8 @@ def _answer(answer: Comparison) -> Data:
             "interval": [direct.low, direct.high],
             "difference": _difference(direct.difference),
         },
-        "indirect": _difference(answer.indirect),
-        "combined": _difference(answer.combined),
+        "indirect": _difference(comparison.indirect),
+        "combined": _difference(comparison.combined),
     }
 
 
@@ -292,8 +295,8 @@ def _show_comparison(data: Data) -> Iterable[RenderableType]:
     yield escape(_sentence(data))
     shown = table(f"{b} against {a}", "evidence", ">matches", ">on seeds", ">score", ">Elo", "95 % interval")
     score = f"{direct['score']:.3f}" if direct["matches"] else ""
-    own = ("own matches", f"{direct['matches']:,}", f"{direct['seeds']:,}", score)
-    shown.add_row(*own, *_difference_cells(direct["difference"]))
+    row = ("own matches", f"{direct['matches']:,}", f"{direct['seeds']:,}", score)
+    shown.add_row(*row, *_difference_cells(direct["difference"]))
     shown.add_row("through others", "", "", "", *_difference_cells(data["indirect"]))
     shown.add_row("together", "", "", "", *_difference_cells(data["combined"]))
     yield shown

@@ -1,4 +1,4 @@
-"""``ludus report``: what a run has come to, as ``ludus train`` shows it at its end."""
+"""``ludus report``: the scores and ratings of the newest models, as ``ludus train`` prints them at the end."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from ludus_terminal.views import NEAR, printable, records_json
 
 __all__ = ["report"]
 
-_STEPS = 8  # ratings shown of a player's history
+_MAX_RATINGS = 8  # ratings shown of a player's history
 
 
 @click.command()
 @click.argument("run", type=click.Path(path_type=Path))
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, complete and unrounded.")
 def report(run: Path, *, as_json: bool) -> None:
-    """Show every player's newest model against anchors and earlier models, and the rise of its ratings."""
+    """Show the scores of every player's newest model against anchors and earlier models, and the rating history."""
     with open_run(run) as opened:
         data = _data(opened)
     if as_json:
@@ -61,7 +61,7 @@ def _player(run: Run, name: str) -> dict[str, Any]:
 
 
 def _rating(rating: Rating) -> dict[str, float]:
-    """Return a rating as JSON values. A deviation takes time where models are many, so only those shown are read."""
+    """Return a rating as JSON values. Reading a deviation may take long, so only those shown are read."""
     return {"mean": rating.mean, "deviation": rating.deviation}
 
 
@@ -74,9 +74,9 @@ def _show(data: dict[str, Any]) -> Iterable[RenderableType]:
         yield _records(player) if player["records"] else _unrated(player["newest"], teams=data["teams"])
         ratings = player["ratings"]
         if len(ratings) > 1:
-            chosen = [ratings[i] for i in spread_evenly(len(ratings), _STEPS)]
-            rise = " → ".join(f"{rating.mean:.0f}" for rating in chosen)
-            yield f"rating {rise} (± {NEAR * chosen[-1].deviation:.0f})"
+            shown = [ratings[i] for i in spread_evenly(len(ratings), _MAX_RATINGS)]
+            history = " → ".join(f"{rating.mean:.0f}" for rating in shown)
+            yield f"rating {history} (± {NEAR * shown[-1].deviation:.0f})"
 
 
 def _unrated(model: str, *, teams: int) -> str:

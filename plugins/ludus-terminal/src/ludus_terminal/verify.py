@@ -1,4 +1,4 @@
-"""Check a league against itself: payoffs against the log, files against their hashes, names against each other."""
+"""Verify a league: payoffs against the log, files against their hashes, and names against each other."""
 
 from __future__ import annotations
 
@@ -10,31 +10,31 @@ from ludus.runs import ModelRecord, Run, check_model, load_checkpoint, load_mani
 
 __all__ = ["verify"]
 
-_LOOKS = 3
+_ATTEMPTS = 3
 
 
 def verify(run: Run) -> list[str]:
-    """Recompute and compare everything; return one line for every contradiction, none if all is well."""
+    """Recompute and compare everything; return one line for every contradiction."""
     return [problem for check in _CHECKS for problem in check(run)]
 
 
 def _payoffs(run: Run) -> Iterator[str]:
-    """Compare the stored sums with those counted from the log."""
+    """Compare the stored payoffs with those computed from the log."""
     try:
         counted = run.recompute_payoffs()
     except StoreError as error:
         yield str(error)
         return
-    stored, nothing = run.payoffs(), np.zeros(3, np.int64)
+    stored, zeros = run.payoffs(), np.zeros(3, np.int64)
     for key in sorted(counted.keys() | stored.keys()):
-        ours, theirs = counted.get(key, nothing), stored.get(key, nothing)
-        if not np.array_equal(ours, theirs):
+        expected, actual = counted.get(key, zeros), stored.get(key, zeros)
+        if not np.array_equal(expected, actual):
             kind, a, b = key
-            yield f"payoff of {a} against {b} ({kind}): stored {theirs.tolist()}, the log says {ours.tolist()}"
+            yield f"payoff of {a} against {b} ({kind}): stored {actual.tolist()}, the log says {expected.tolist()}"
 
 
 def _participants(run: Run) -> Iterator[str]:
-    """Look for frozen models that have played but are not in the league."""
+    """Find frozen models in the log that are not in the league."""
     for participant in sorted({name for _, a, b in run.payoffs() for name in (a, b)} - run.models.keys()):
         if "@" in participant and not participant.endswith("+"):
             yield f"{participant} has played, but it is not among the models"
@@ -43,36 +43,37 @@ def _participants(run: Run) -> Iterator[str]:
 def _models(run: Run) -> Iterator[str]:
     folder = run.folder / "models"
     for model in run.models.values():
-        yield from _complaint(model.participant, check_model, folder, model.hash)
-        yield from _complaint(model.participant, load_manifest, folder, model.hash)
+        yield from _load_error(model.participant, check_model, folder, model.hash)
+        yield from _load_error(model.participant, load_manifest, folder, model.hash)
 
 
 def _lineage(run: Run) -> Iterator[str]:
-    """Follow each player's models: numbered from 1, each the child of the one before, generation after generation."""
-    hashes, before = {model.hash for model in run.models.values()}, dict[str, ModelRecord]()
+    """Check the models of each player: numbered from 1, each the child of the previous one, generations in order."""
+    hashes, previous = {model.hash for model in run.models.values()}, dict[str, ModelRecord]()
     for model in run.models.values():
-        last, generation = before.get(model.player), model.manifest.get("generation", 0)
-        number, begun = (1, 0) if last is None else (last.number + 1, last.manifest.get("generation", 0))
+        last, generation = previous.get(model.player), model.manifest.get("generation", 0)
+        number, earlier = (1, 0) if last is None else (last.number + 1, last.manifest.get("generation", 0))
         if (model.number, model.participant) != (number, f"{model.player}@{number}"):
             yield f"{model.participant}: its number is {model.number}, expected {model.player}@{number} to be next"
         if model.parent != (None if last is None else last.hash):
             yield f"{model.participant}: its parent is not the model before it"
-        if generation not in {begun, begun + 1}:
-            yield f"{model.participant}: is of generation {generation}, expected {begun} or {begun + 1}"
+        if generation not in {earlier, earlier + 1}:
+            yield f"{model.participant}: is of generation {generation}, expected {earlier} or {earlier + 1}"
         if model.manifest.get("init") and model.manifest["init"] not in hashes:
             yield f"{model.participant}: the model that its player started from is not in the league"
-        before[model.player] = model
+        previous[model.player] = model
 
 
 def _counters(run: Run) -> Iterator[str]:
-    """Compare the counters that the log and the models imply; they are written in the same transactions."""
+    """Compare the counters with the log and the models, which are written in the same transactions."""
     counters, played = run.counters(), run.num_matches(kind="train")
     if counters.get("matches", played) != played:
         yield f"counter of training matches: stored {counters['matches']:.0f}, the log says {played}"
-    learned: dict[str, int] = {}
+    decisions_by_player: dict[str, int] = {}
     for model in run.models.values():
-        learned[model.player] = max(model.decisions, learned.get(model.player, 0))
-    for player, decisions in learned.items():
+        decisions = max(model.decisions, decisions_by_player.get(model.player, 0))
+        decisions_by_player[model.player] = decisions
+    for player, decisions in decisions_by_player.items():
         counted = counters.get(f"decisions/{player}", 0)
         if counted < decisions:
             yield f"decisions of {player}: stored {counted:.0f}, a model of it has {decisions}"
@@ -92,17 +93,17 @@ def _pools(run: Run) -> Iterator[str]:
 
 def _checkpoints(run: Run) -> Iterator[str]:
     for player in run.checkpoints():
-        complaints: list[str] = []
-        for _ in range(_LOOKS):  # a run that goes on may have replaced it since it was looked up
+        errors: list[str] = []
+        for _ in range(_ATTEMPTS):  # a running run may have replaced it since it was read
             saved = run.checkpoints()[player]
-            complaints = [*_complaint(f"checkpoint of {player}", load_checkpoint, run.folder, saved.path, saved.hash)]
-            if not complaints:
+            errors = [*_load_error(f"checkpoint of {player}", load_checkpoint, run.folder, saved.path, saved.hash)]
+            if not errors:
                 break
-        yield from complaints
+        yield from errors
 
 
-def _complaint(subject: str, load: Callable[..., object], *arguments: object) -> Iterator[str]:
-    """Yield what is wrong with a file, if something is."""
+def _load_error(subject: str, load: Callable[..., object], *arguments: object) -> Iterator[str]:
+    """Yield the error of loading a file, if there is one."""
     try:
         load(*arguments)
     except ModelError as error:

@@ -1,4 +1,4 @@
-"""Views of a league: what each says, as JSON values, and how that is shown."""
+"""Views of a league: functions that return JSON values of a run, and functions that render them."""
 
 from __future__ import annotations
 
@@ -35,20 +35,19 @@ __all__ = [
     "table",
 ]
 
-_ROWS = 12  # lines of a table of the overview, rows and columns of the payoff matrix
-NEAR = 1.96  # standard deviations in what is shown after ±, and in bands
+_ROWS = 12  # maximum rows of a table of the overview, and of the payoff matrix
+NEAR = 1.96  # standard deviations of a 95 % interval
 
 Data: TypeAlias = Any  # JSON values
 
 
 @attrs.frozen
 class View:
-    """One view: what it says, and how that is shown.
+    """A view of a league.
 
     Attributes:
-        data: Returns JSON values of an open run, or what gives them by its method ``json``; further arguments are the
-            view's options.
-        show: Returns what is printed of them.
+        data: Returns JSON values of an opened run, or objects with a method ``json``; keyword arguments are options.
+        show: Returns the renderables of these values.
     """
 
     data: Callable[..., Data]
@@ -56,7 +55,7 @@ class View:
 
 
 def printable(data: Data) -> Data:
-    """Return JSON values with all their texts as a terminal may be given them."""
+    """Return JSON values with the control characters of all strings escaped."""
     if isinstance(data, str):
         return printing.printable(data)
     if isinstance(data, dict):
@@ -65,21 +64,21 @@ def printable(data: Data) -> Data:
 
 
 def table(title: str, *columns: str) -> Table:
-    """Return an empty table; a column whose name starts with > is aligned to the right."""
-    made = Table(title=title, title_justify="left", min_width=len(title), box=None, pad_edge=False)
+    """Return an empty table; columns whose names start with > are aligned to the right."""
+    result = Table(title=title, title_justify="left", min_width=len(title), box=None, pad_edge=False)
     for column in columns:
-        made.add_column(column.lstrip(">"), justify="right" if column.startswith(">") else "left", overflow="fold")
-    return made
+        result.add_column(column.lstrip(">"), justify="right" if column.startswith(">") else "left", overflow="fold")
+    return result
 
 
 def records_json(run: Run, participant: str, opponents: Sequence[str]) -> Data:
-    """Return the score of a participant against every opponent, by name, as JSON values."""
+    """Return the scores of a participant against opponents by name, as JSON values."""
     counted = zip(opponents, run.league.payoff(participant, opponents), strict=True)
     return {opponent: score(*(int(count) for count in counts)).json() for opponent, counts in counted}
 
 
 def natural(participant: str) -> tuple[str, int, bool]:
-    """Sort by player and number; the live participant comes after the model that it grew from."""
+    """Return a sort key: player, model number, and whether the participant is live."""
     player, _, number = participant.partition("@")
     return player, int(number.rstrip("+") or 0), number.endswith("+")
 
@@ -133,19 +132,19 @@ def _show_overview(data: Data) -> Iterable[RenderableType]:
 
 
 def _league_ratings(run: Run) -> Mapping[str, Rating]:
-    """Return the ratings that matchmakers use, of everybody who has one."""
+    """Return the ratings that matchmakers use, of all rated participants."""
     return {name: rating for name in (*run.league.anchors, *run.models) if (rating := run.league.rating(name)).matches}
 
 
 @attrs.frozen
 class _Rated:
-    """A participant and its rating, whose deviation takes time where models are many: `json` reads it."""
+    """A participant and its rating; only `json` reads the deviation, which may take long to compute."""
 
     participant: str
     rating: Rating
 
     def json(self) -> Data:
-        """Return JSON values; a deviation that is not known is null."""
+        """Return JSON values; an unknown deviation is null."""
         deviation = self.rating.deviation
         return {
             "participant": self.participant,
@@ -160,12 +159,12 @@ def _best_first(ratings: Mapping[str, Rating]) -> list[_Rated]:
 
 
 def ratings_json(ratings: Mapping[str, Rating]) -> Data:
-    """Return ratings as JSON values, the best first; a deviation that is not known is null."""
+    """Return ratings as JSON values, the best first; an unknown deviation is null."""
     return [row.json() for row in _best_first(ratings)]
 
 
 def ratings_table(title: str, rows: Iterable[Mapping[str, Any]], *, digits: int) -> Table:
-    """Return ratings, as `ratings_json` gives them, as a table."""
+    """Return a table of ratings, given the values of `ratings_json`."""
     shown = table(title, ">", "participant", ">rating", ">±", ">matches")
     for rank, row in enumerate(rows, start=1):
         near = "" if row["deviation"] is None else f"{NEAR * row['deviation']:.{digits}f}"
@@ -185,8 +184,8 @@ def _score_cells(record: Mapping[str, Any]) -> tuple[str, str, str]:
 def _payoffs(run: Run) -> Data:
     total: dict[tuple[str, str], list[int]] = {}
     for (_kind, a, b), counts in run.payoffs().items():
-        known = total.get((a, b), [0, 0, 0])
-        total[a, b] = [x + y for x, y in zip(known, counts.tolist(), strict=True)]
+        sums = total.get((a, b), [0, 0, 0])
+        total[a, b] = [x + y for x, y in zip(sums, counts.tolist(), strict=True)]
     return {"payoffs": [{"a": a, "b": b, **score(*counts).json()} for (a, b), counts in sorted(total.items())]}
 
 
@@ -226,23 +225,23 @@ def _lineage(run: Run) -> Data:
 
 
 def _ancestry(run: Run, model: ModelRecord, by_hash: Mapping[str, str]) -> Data:
-    """Return where a model comes from, and whether its player started anew after it."""
+    """Return the parent and generation of a model, and whether its player was reset after it."""
     generation_starts = (
         run.league.players[model.player].generation_starts if model.player in run.league.players else (0,)
     )
     before = run.models.get(f"{model.player}@{model.number - 1}")
     parent = by_hash.get(model.parent or "")
-    if before is not None and model.number - 1 in generation_starts[1:]:  # the first one of a generation
+    if before is not None and model.number - 1 in generation_starts[1:]:  # the first model of a generation
         parent = by_hash.get(before.manifest.get("init", ""))
-    elif before is not None and before.hash == model.parent:  # several models may be the same file
+    elif before is not None and before.hash == model.parent:  # several models may share one file
         parent = before.participant
-    starts_anew = model.number in generation_starts[1:]
+    reset = model.number in generation_starts[1:]
     return {
         "participant": model.participant,
         "parent": parent,
         "generation": sum(birth < model.number for birth in generation_starts[1:]),
-        "reset": starts_anew,
-        "reset_to": by_hash.get(model.manifest.get("init", "")) if starts_anew else None,
+        "reset": reset,
+        "reset_to": by_hash.get(model.manifest.get("init", "")) if reset else None,
         "reason": model.manifest.get("reason", ""),
         "hash": model.hash,
         "decisions": model.decisions,
@@ -260,7 +259,7 @@ def _show_lineage(data: Data) -> Iterable[RenderableType]:
         if model["generation"]:
             label += f"  generation {model['generation']}"
         if model["reset"]:
-            label += f"  then anew from {model['reset_to'] or 'the beginning'}"
+            label += f"  then reset to {model['reset_to'] or 'initial weights'}"
         if model["reason"]:
             label += f": {model['reason']}"
         branches[model["participant"]] = branches.get(model["parent"], root).add(escape(label))
@@ -273,7 +272,7 @@ def _matches(run: Run, *, last: int) -> Data:
 
 
 def _show_matches(data: Data) -> Iterable[RenderableType]:
-    shown = table("Matches, the last ones", ">fixture", ">match", "kind", "participants", "outcome", ">ticks", "reason")
+    shown = table("Last matches", ">fixture", ">match", "kind", "participants", "outcome", ">ticks", "reason")
     for match in data["matches"]:
         fixture = match["fixture"]
         shown.add_row(
