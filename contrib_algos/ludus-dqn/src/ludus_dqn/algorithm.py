@@ -51,7 +51,7 @@ class DQN:
 
     def make_policy(self) -> DQNPolicy:
         """Return a policy with arbitrary weights."""
-        model = self._model()
+        model = self._make_model()
         inference = self._context.build_inference(model.network, model.request)
         return DQNPolicy(inference, role=self._context.role.name)
 
@@ -63,8 +63,8 @@ class DQN:
         """
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            model = self._model()
+            model = self._make_model()
         return DQNTrainer(self._config, model.to(device), role=self._context.role, seed=seed)
 
-    def _model(self) -> QNetwork:
+    def _make_model(self) -> QNetwork:
         return QNetwork(self._context, self._actions, dueling=self._config.dueling)

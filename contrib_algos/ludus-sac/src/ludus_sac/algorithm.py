@@ -43,7 +43,7 @@ class SAC:
 
     def make_policy(self) -> SACPolicy:
         """Return a policy with arbitrary weights."""
-        model, build = self._model(), self._context.build_inference
+        model, build = self._make_model(), self._context.build_inference
         critics = model.critics
         return SACPolicy(
             build(model.actor, model.request),
@@ -61,8 +61,8 @@ class SAC:
         """
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            model = self._model()
+            model = self._make_model()
         return SACTrainer(self._config, model.to(device), kind=self._kind, role=self._context.role, seed=seed)
 
-    def _model(self) -> ActorCritics:
+    def _make_model(self) -> ActorCritics:
         return ActorCritics(self._context, self._kind, alpha=self._config.alpha)
