@@ -162,7 +162,7 @@ def test_evaluations_can_be_cut_and_widened(made):
     assert table.names == ("main@1", "main@2", "random")
     cut = table.only(["random", "idle", "main@1"])
     assert cut.points().tolist() == [[0, 0, 1.5], [0, 0, 0], [2.5, 0, 0]]
-    met = cut.meetings()
+    met = cut.pair_results()
     assert (met.num, met.pairs.tolist(), met.points.tolist(), met.draws.tolist()) == (3, [[0, 2]], [[1.5, 2.5]], [1])
 
 
