@@ -1,4 +1,4 @@
-"""The answers of the matchmaker, and the contract of every matchmaker."""
+"""Tests of the choices, and of the contract of matchmakers."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ def make(**options):
 
 
 @pytest.mark.parametrize("self_play", [0.0, 0.5, 1.0])
-def test_keeps_the_contract(self_play):
-    """The kit asks all questions about leagues of all sorts and finds nothing wrong."""
+def test_contract(self_play):
+    """`check_matchmaker` calls all methods for many leagues."""
     check_matchmaker(make(self_play=self_play))
 
 
-def test_plays_whoever_it_loses_to_most():
-    """Half of the fixtures are against model 2, the others live."""
+def test_chooses_the_strongest_opponent():
+    """Half of the fixtures are against model 2, the others against live weights."""
     expected = {"main@2": 0.5, "main@3+": 0.5}
     assert opponent_shares(make(), LEAGUE, "main") == pytest.approx(expected, abs=0.05)
 
 
-def test_the_reason_gives_the_win_rate():
+def test_reason_holds_the_win_rate():
     """1 of 10 with a prior of two matches: (1 + 1) / 12."""
     pairing = make(self_play=0.0).next_fixture(LEAGUE, "main", np.random.default_rng(0))
     assert pairing.reason == "beat-the-nemesis: win rate 0.17"
 
 
-def test_old_models_leave():
-    """The pool holds `capacity` models."""
+def test_oldest_models_leave_the_pool():
+    """The pool holds at most `capacity` models."""
     changes = make(capacity=3).on_model_frozen(LEAGUE, "main", "main@4")
     assert [(change.model, change.enters) for change in changes] == [("main@1", False), ("main@4", True)]

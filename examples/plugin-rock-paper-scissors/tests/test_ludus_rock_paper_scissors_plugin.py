@@ -1,4 +1,4 @@
-"""The plugin is installed, registers its environment, and is cheap to import."""
+"""Tests of the plugin module: it is installed, registers its environment, and is cheap to import."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ HEAVY = ("torch", "zmq", "gymnasium", "numpy")
 
 
 def test_is_installed():
-    """The entry point leads to the plugin module."""
+    """The entry point refers to the plugin module."""
     (point,) = importlib.metadata.entry_points(group="ludus", name="rock-paper-scissors")
     assert point.load() is plugin
 
 
 def test_registers_the_environment():
-    """The component is there, and the paths of its factory and configuration can be imported."""
+    """The import paths of factory and configuration exist."""
     (component,) = plugin.ludus_register_environments()
     assert component.name == "rock-paper-scissors"
     assert callable(component.load_factory())
@@ -26,7 +26,7 @@ def test_registers_the_environment():
 
 
 def test_is_cheap_to_import():
-    """Every ludus process imports the plugin module; the heavy imports wait until the component is used."""
+    """Every ludus process imports the plugin module, so it must not import large packages."""
     code = f"import sys, ludus_rock_paper_scissors.plugin; print([name for name in {HEAVY} if name in sys.modules])"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "[]"

@@ -1,1 +1,1 @@
-"""Rock paper scissors for ludus, and a matchmaker that seeks out whoever it loses to."""
+"""Rock paper scissors for ludus, and a matchmaker that chooses the strongest opponent."""

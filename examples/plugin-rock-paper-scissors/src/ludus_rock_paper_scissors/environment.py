@@ -1,7 +1,7 @@
 """Rock paper scissors as a batched environment: `num_matches` matches, one row of every array each.
 
-Both seats choose at once, round after round. Whoever has won more rounds at the end wins the match, which ends early
-once the lead cannot be made up any more.
+Both seats choose at once in every round. The seat with more won rounds wins the match, which ends early once the lead
+cannot be made up.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from ludus_rock_paper_scissors.config import Config
 
 __all__ = ["Game"]
 
-_NAMES = ("rock", "paper", "scissors")  # each beats the one before it
+_NAMES = ("rock", "paper", "scissors")  # each beats the previous one
 
 
 class Game:
-    """Two seats of one role; each sees both last choices, its lead, and how much of the match is left.
+    """Two seats of one role; each observes both last choices, its lead, and the share of rounds left.
 
     Args:
         config: The options of the TOML file.
@@ -36,7 +36,7 @@ class Game:
             roles=(
                 Role(
                     name="player",
-                    # Own last choice and the other's as one-hot (all 0 in the first round), lead, share of rounds left.
+                    # Own and opposing last choice as one-hot (all 0 in the first round), lead, share of rounds left.
                     observation_space=spaces.Box(-1.0, 1.0, (8,), np.float32),
                     action_space=spaces.Discrete(3),
                     teams=(0, 1),
@@ -49,35 +49,35 @@ class Game:
             symmetric=True,
             reward_range=(-1.0, 1.0),
         )
-        self._left = np.zeros(num_matches, np.int64)  # [B] rounds to play
+        self._left = np.zeros(num_matches, np.int64)  # [B] rounds left
         self._lead = np.zeros((num_matches, 2), np.int64)  # [B, 2] rounds won minus rounds lost
         self._last = np.full((num_matches, 2), -1)  # [B, 2] last choice, -1 before the first
         self._running = np.zeros(num_matches, bool)  # [B]
-        # These arrays are allocated once and overwritten by every step, as the contract expects.
+        # The arrays are allocated once and overwritten by every step, as the contract requires.
         self._tick = allocate_tick(self.spec, num_matches)
         self._player = self._tick.roles["player"]
 
     def reset(
         self,
-        seeds: np.ndarray,  # noqa: ARG002 - nothing is drawn by lot
+        seeds: np.ndarray,  # noqa: ARG002 - nothing is random
         *,
         indices: np.ndarray | None = None,
         scenarios: Sequence[Scenario] | None = None,
     ) -> Tick:
-        """Start new matches at `indices` (None: all) and leave the others as they are.
+        """Start new matches at `indices` (None: all); the others are unchanged.
 
         Raises:
-            ContractError: A scenario other than the default is asked for.
+            ContractError: A scenario is not the default one.
         """
         if any(scenario != Scenario() for scenario in scenarios or ()):
             raise ContractError("rock-paper-scissors has the scenario 'default' only")
-        chosen = slice(None) if indices is None else indices
-        self._left[chosen] = self.config.rounds
-        self._lead[chosen] = 0
-        self._last[chosen] = -1
-        self._running[chosen] = True
-        self._tick.clear(chosen)
-        return self._show()
+        rows = slice(None) if indices is None else indices
+        self._left[rows] = self.config.rounds
+        self._lead[rows] = 0
+        self._last[rows] = -1
+        self._running[rows] = True
+        self._tick.clear(rows)
+        return self._write_tick()
 
     def step(self, actions: Mapping[str, np.ndarray]) -> Tick:
         """Play one round in every running match.
@@ -86,7 +86,7 @@ class Game:
             actions: ``{"player": [B, 2, 1] int64}``: 0 rock, 1 paper, 2 scissors.
 
         Raises:
-            ContractError: A seat chose something else; no match has advanced.
+            ContractError: An action is invalid; no match has advanced.
         """
         running = self._running[:, None]
         choice = np.where(running, actions["player"][:, :, 0], 0)  # [B, 2]
@@ -104,10 +104,10 @@ class Game:
         self._tick.terminated[:] = ended
         self._tick.outcome[:] = (result + 1) / 2
         self._running &= ~ended
-        return self._show()
+        return self._write_tick()
 
     def close(self) -> None:
-        """Free nothing: there are no processes, files or windows."""
+        """Do nothing: the environment owns no processes, files or windows."""
 
     def render(self, match: int) -> str:
         """Return the last round and the score as text, for ``ludus play`` and ``ludus watch``."""
@@ -122,10 +122,10 @@ class Game:
         return _NAMES[int(action[0])]
 
     def parse_action(self, role: str, text: str) -> np.ndarray:  # noqa: ARG002 - there is one role
-        """Return the action ``[1] int64`` that a person typed; the first letter is enough.
+        """Parse an action ``[1] int64`` typed by a user; the first letter is enough.
 
         Raises:
-            ValueError: The text is none of the three.
+            ValueError: The text is not one of the three names.
         """
         typed = text.strip().lower()
         for number, name in enumerate(_NAMES):
@@ -133,7 +133,7 @@ class Game:
                 return np.array([number], np.int64)
         raise ValueError("type rock, paper or scissors; r, p or s is enough")
 
-    def _show(self) -> Tick:
+    def _write_tick(self) -> Tick:
         """Write the state into the arrays of the tick."""
         observation = self._player.observation["obs"]
         choices = self._last[:, :, None] == np.arange(3)  # [B, 2, 3]

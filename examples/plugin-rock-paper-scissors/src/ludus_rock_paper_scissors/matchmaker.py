@@ -1,6 +1,6 @@
-"""A matchmaker that plays whoever it loses to most.
+"""A matchmaker that chooses the frozen model against which the player loses most.
 
-All three answers are functions of the league and of the generator given, so that a run can be resumed and an answer
+All three methods are functions of the league and the random generator, so that a run can be resumed and a result
 repeated; `ludus.testing.check_matchmaker` checks that.
 """
 
@@ -25,11 +25,11 @@ __all__ = ["BeatTheNemesis"]
 
 
 class BeatTheNemesis:
-    """Meets the frozen model with the best results against it, and live weights otherwise.
+    """Chooses the frozen model with the best results against the player, or live weights.
 
     Args:
         config: The options of the TOML file.
-        build: Makes other matchmakers by name; not needed here.
+        build: Makes other matchmakers by name; unused.
     """
 
     def __init__(self, config: NemesisConfig, *, build: Callable[[str], Matchmaker] | None = None) -> None:
@@ -39,10 +39,11 @@ class BeatTheNemesis:
     def next_fixture(self, league: LeagueView, player: str, rng: np.random.Generator) -> Pairing:
         """Return one opponent for every other team."""
         live = rng.random() < self._config.self_play
-        answers = [self._opponent(league, player, team, live=live) for team in other_teams(league, player)]
-        return Pairing(opponents=tuple(name for name, _ in answers), reason="; ".join(why for _, why in answers))
+        choices = [self._choose(league, player, team, live=live) for team in other_teams(league, player)]
+        return Pairing(opponents=tuple(name for name, _ in choices), reason="; ".join(reason for _, reason in choices))
 
-    def _opponent(self, league: LeagueView, player: str, team: int | None, *, live: bool) -> tuple[str, str]:
+    def _choose(self, league: LeagueView, player: str, team: int | None, *, live: bool) -> tuple[str, str]:
+        """Return an opponent for a team, and the reason."""
         models = pool_opponents(league, player, team)
         if live or not models:
             return stand_ins(league, player, team)[0], "beat-the-nemesis: live"
@@ -51,9 +52,9 @@ class BeatTheNemesis:
         return models[worst], f"beat-the-nemesis: win rate {rates[worst]:.2f}"
 
     def next_evaluation(self, league: LeagueView, rng: np.random.Generator) -> tuple[str, ...] | None:
-        """Return the two participants whose mutual results are known least."""
+        """Return the pair whose result is least certain."""
         return least_certain_pair(league, rng)
 
     def on_model_frozen(self, league: LeagueView, player: str, model: str) -> Sequence[PoolChange]:
-        """Let the model into the pool of its player."""
+        """Add the model to the pool of its player."""
         return enter_pool(league, player, model, capacity=self._config.capacity)

@@ -1,15 +1,15 @@
-"""What this distribution offers to ludus. Nothing heavy is imported here: factories are given as import paths."""
+"""Register the components of this distribution. Factories are import paths: this module must be cheap to import."""
 
 from __future__ import annotations
 
 from ludus import Component, hookimpl
 
-LUDUS_API = 1  # the level of hooks that this is made for
+LUDUS_API = 1  # level of the plugin API
 
 
 @hookimpl
 def ludus_register_environments() -> list[Component]:
-    """Offer the environment; its factory is called in samplers, evaluators and on the command line."""
+    """Register the environment; its factory is called in samplers, evaluators and on the command line."""
     return [
         Component(
             name="rock-paper-scissors",
@@ -22,12 +22,12 @@ def ludus_register_environments() -> list[Component]:
 
 @hookimpl
 def ludus_register_matchmakers() -> list[Component]:
-    """Offer the matchmaker; its factory is called in the coordinator."""
+    """Register the matchmaker; its factory is called in the coordinator."""
     return [
         Component(
             name="beat-the-nemesis",
             factory="ludus_rock_paper_scissors.matchmaker:BeatTheNemesis",
             config="ludus_rock_paper_scissors.config:NemesisConfig",
-            summary="Plays whoever it loses to most",
+            summary="The frozen model that beats the player most",
         )
     ]
