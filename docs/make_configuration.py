@@ -87,11 +87,19 @@ def _distributions() -> Iterator[str]:
 
 def _table(cls: type[Any], choices: dict[str, str] | None = None) -> str:
     rows = ["| option | default | expected | meaning |", "|---|---|---|---|"]
-    for field in attrs.fields(attrs.resolve_types(cls)):
+    for field in _fields(cls):
         if "help" in field.metadata:
             cells = (f"`{field.name}`", _default(field), _expected(field, choices or {}), field.metadata["help"])
             rows.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
     return "\n".join(rows) + "\n"
+
+
+def _fields(cls: type[Any]) -> list[attrs.Attribute[Any]]:
+    """Return the fields of a class in the order of their first declaration, those of base classes first."""
+    fields = attrs.fields_dict(attrs.resolve_types(cls))
+    bases = [base for base in reversed(cls.__mro__) if attrs.has(base)]
+    names = dict.fromkeys(field.name for base in bases for field in attrs.fields(base))
+    return [fields[name] for name in names]
 
 
 def _default(field: attrs.Attribute[Any]) -> str:
