@@ -145,7 +145,7 @@ def seeds(*values):
 
 
 def play(copies, steps):
-    """Play random legal bids and return everything seen."""
+    """Play random legal bids and return all ticks."""
     random = np.random.default_rng(5)
     tick = copies.reset(seeds(*range(copies.num_matches)))
     seen = []
@@ -156,7 +156,7 @@ def play(copies, steps):
         arrays = [*role.observation.values(), role.acting, role.action_mask, role.reward]
         seen.append([array.copy() for array in (*arrays, tick.terminated, tick.truncated, tick.outcome)])
         ended = np.flatnonzero(tick.terminated | tick.truncated)
-        if len(ended) > 1:  # a single ended row idles until another ends
+        if len(ended) > 1:  # a single ended match idles until another ends
             tick = copies.reset(seeds(*(100 * step + ended)), indices=ended)
     return seen
 
@@ -187,7 +187,7 @@ def test_contract(make, workers) -> None:
 
 
 def test_workers_play_the_same_matches(make) -> None:
-    """Any number of workers, also more than rows, gives what one process gives."""
+    """Any number of workers, also more than matches, gives the same ticks as one process."""
     expected = play(make(5), 30)
     for workers in (2, 9):
         got = play(make(5, workers), 30)
@@ -196,7 +196,7 @@ def test_workers_play_the_same_matches(make) -> None:
 
 
 def test_reset_in_place(make) -> None:
-    """A reset clears its rows and leaves the others as they are."""
+    """A reset clears the given matches and leaves the others as they are."""
     copies = make(2)
     copies.reset(seeds(0, 0))
     copies.step({"bidder": np.array([[[3], [1]], [[2], [3]]])})
@@ -205,8 +205,8 @@ def test_reset_in_place(make) -> None:
     assert tick.roles["bidder"].observation["theirs"].tolist() == [[1, 3], [0, 0]]
 
 
-def test_reset_clears_the_row(make) -> None:
-    """Nothing that a match wrote is there when the next one starts, even where the game does not overwrite it."""
+def test_reset_clears_the_match(make) -> None:
+    """All arrays of a match are cleared before the next one starts, even those that the game does not overwrite."""
     copies = make(1, ticks=1)
     copies.reset(seeds(0))
     tick = copies.step(bids(copies))
@@ -217,8 +217,8 @@ def test_reset_clears_the_row(make) -> None:
     assert not tick.roles["bidder"].observation["unseen"].any()
 
 
-def test_ended_rows_idle(make) -> None:
-    """A match ends once, nobody acts in it after that, and it earns nothing."""
+def test_ended_matches_idle(make) -> None:
+    """A match ends once; after that no seat acts and rewards are 0."""
     copies = make(2, ticks=1)
     copies.reset(seeds(0, 2))
     tick = copies.step({"bidder": np.array([[[3], [1]], [[3], [1]]])})
@@ -233,14 +233,14 @@ def test_ended_rows_idle(make) -> None:
 
 @pytest.mark.parametrize("workers", [0, 1])
 def test_scenarios_reach_the_game(make, workers) -> None:
-    """A scenario arrives with its parameters, in workers too."""
+    """The game receives a scenario with its parameters, also in workers."""
     copies = make(2, workers)
     copies.reset(seeds(0, 0), scenarios=[Scenario(), Scenario(name="brief", parameters={"ticks": 1.0})])
     assert copies.step(bids(copies)).truncated.tolist() == [False, True]
 
 
 def test_seeds_above_63_bits(make) -> None:
-    """The whole range of seeds reaches a worker unharmed."""
+    """Workers receive seeds of the whole range unchanged."""
     large = 2**64 - 1
     tick = make(1, 1).reset(seeds(large))
     assert tick.roles["bidder"].observation["clock"][0, 0, 1] == 4 + large % 3
@@ -254,14 +254,14 @@ def test_seeds_above_63_bits(make) -> None:
     ],
 )
 def test_unknown_scenario(make, scenario, problem) -> None:
-    """A scenario that the game does not offer is refused by name, and so are parameters of the default one."""
+    """An unknown scenario raises, and so do parameters of the default one."""
     with pytest.raises(ContractError, match=problem):
         make(1).reset(seeds(0), scenarios=[scenario])
 
 
 def test_reset_of_different_lengths(make) -> None:
-    """There must be as many seeds, and scenarios if any, as rows."""
-    with pytest.raises(ContractError, match="one seed for each of 2 rows, got 1"):
+    """The numbers of seeds and scenarios must equal that of the matches."""
+    with pytest.raises(ContractError, match="one seed for each of 2 matches, got 1"):
         make(2).reset(seeds(0))
     with pytest.raises(ContractError, match="one scenario for each of 2 matches, got 1"):
         make(2).reset(seeds(0, 0), scenarios=[Scenario()])
@@ -269,7 +269,7 @@ def test_reset_of_different_lengths(make) -> None:
 
 @pytest.mark.parametrize("actions", [{}, {"bidder": np.zeros((1, 2, 1), np.int64)}])
 def test_wrong_shape(make, actions) -> None:
-    """Actions of a role must be there and have one entry per match, seat and label."""
+    """Every role needs actions with one entry per match, seat and label."""
     copies = make(2)
     copies.reset(seeds(0, 0))
     with pytest.raises(ContractError, match=r"expected actions \(2, 2, 1\) of role 'bidder'"):
@@ -278,7 +278,7 @@ def test_wrong_shape(make, actions) -> None:
 
 @pytest.mark.parametrize("action", [0, 4, -1])
 def test_illegal_action(make, action) -> None:
-    """A masked or impossible action of an acting seat is refused before any match moves."""
+    """A masked or unknown action of an acting seat raises before any match advances."""
     copies = make(2)
     copies.reset(seeds(0, 0))
     actions = bids(copies)
@@ -288,8 +288,8 @@ def test_illegal_action(make, action) -> None:
     assert copies.step(bids(copies)).roles["bidder"].observation["clock"][:, 0, 0].tolist() == [1, 1]
 
 
-def test_actions_of_idle_rows_are_ignored(make) -> None:
-    """Nobody acts in an ended row, so anything may stand there."""
+def test_actions_of_idle_matches_are_ignored(make) -> None:
+    """No seat acts in an ended match, so its actions are not checked."""
     copies = make(2, ticks=1)
     copies.reset(seeds(0, 2))
     copies.step(bids(copies))
@@ -299,8 +299,8 @@ def test_actions_of_idle_rows_are_ignored(make) -> None:
 
 
 @pytest.mark.parametrize(("num_matches", "workers"), [(0, 0), (1, -1)])
-def test_impossible_sizes(make, num_matches, workers) -> None:
-    """There is at least one match, and no negative number of workers."""
+def test_invalid_sizes(make, num_matches, workers) -> None:
+    """At least one match and a nonnegative number of workers are required."""
     with pytest.raises(ContractError, match="num_matches ≥ 1 and workers ≥ 0"):
         make(num_matches, workers)
 
@@ -311,11 +311,11 @@ def test_impossible_sizes(make, num_matches, workers) -> None:
         ("raise", "matches 1 to 2 failed: RuntimeError: the engine is gone"),
         ("hang up", "matches 1 to 2 failed: ConnectionResetError: the engine hung up"),
         ("die", "matches 1 to 2 died .signal SIGKILL"),
-        ("hang", "matches 1 to 2 did not answer for 2 s"),
+        ("hang", "matches 1 to 2 did not reply for 2 s"),
     ],
 )
 def test_failing_worker(make, monkeypatch, trouble, message) -> None:
-    """A game that raises, crashes or hangs in a worker is one clear error, and no process is left."""
+    """A game that raises, crashes or hangs in a worker gives one error, and no process is left."""
     if trouble == "hang":  # the others end by themselves
         monkeypatch.setattr("ludus_copies.workers._CLOSE_TIMEOUT_S", 0.2)
     copies = make(3, 2, timeout_s=2.0, trouble=trouble)
@@ -329,7 +329,7 @@ def test_failing_worker(make, monkeypatch, trouble, message) -> None:
 
 
 def test_workers_that_fail_after_another_print_nothing(make, capfd) -> None:
-    """Nobody hears them any more, and one error has been told."""
+    """Only the first error is reported."""
     copies = make(2, 2, trouble="raise in turn")
     copies.reset(seeds(0, 1))
     copies.step(bids(copies))
@@ -339,14 +339,14 @@ def test_workers_that_fail_after_another_print_nothing(make, capfd) -> None:
     assert capfd.readouterr().err == ""
 
 
-def test_many_that_hang_are_ended_together(make, monkeypatch) -> None:
-    """One after another they would take minutes, and whoever waits for them would be taken for hanging too."""
+def test_hanging_workers_are_stopped_together(make, monkeypatch) -> None:
+    """Stopping them one after another would take minutes, so that the caller could time out too."""
     monkeypatch.setattr("ludus_copies.workers._CLOSE_TIMEOUT_S", 1.0)
     copies = make(4, 4, timeout_s=0.5, trouble="deaf")
     copies.reset(seeds(*range(4)))
     copies.step(bids(copies))
     start_s = time.monotonic()
-    with pytest.raises(WorkerError, match="matches 0 to 0 did not answer"):
+    with pytest.raises(WorkerError, match="matches 0 to 0 did not reply"):
         copies.step(bids(copies))
     assert time.monotonic() - start_s < 5
     assert not children()
@@ -360,21 +360,21 @@ def test_many_that_hang_are_ended_together(make, monkeypatch) -> None:
     ],
 )
 def test_worker_that_cannot_start(make, trouble, message) -> None:
-    """What goes wrong while a worker makes its games is told, and no process is left."""
+    """Errors while a worker makes its games are reported, and no process is left."""
     with pytest.raises(WorkerError, match=message):
         make(2, 1, trouble=trouble, home=os.getpid())
     assert not children()
 
 
-def test_options_that_json_cannot_carry(make) -> None:
-    """Options of workers are plain values; other ones start no process."""
+def test_options_that_are_not_json(make) -> None:
+    """Options of workers must be JSON values; others raise before any process starts."""
     with pytest.raises(TypeError, match="JSON"):
         make(2, 1, ticks=np.int64(3))
     assert not children()
 
 
 def test_close_twice(make) -> None:
-    """Closing ends all workers, and closing again is harmless."""
+    """Closing stops all workers, and closing again is harmless."""
     copies = make(2, 2)
     assert len(children()) == 2
     actions = bids(copies)
@@ -385,8 +385,8 @@ def test_close_twice(make) -> None:
         copies.step(actions)
 
 
-def test_workers_end_with_their_parent(tmp_path) -> None:
-    """Workers of a process that is killed end by themselves."""
+def test_workers_exit_with_their_parent(tmp_path) -> None:
+    """Workers of a killed process exit."""
     script = textwrap.dedent("""
         import subprocess, sys, time
         from ludus_copies import Copies
@@ -408,7 +408,7 @@ def test_workers_end_with_their_parent(tmp_path) -> None:
 @given(st.integers(0, 2**64 - 1))
 @settings(deadline=None, max_examples=50)
 def test_fold_seed(seed: int) -> None:
-    """Every seed becomes one of 31 bits, and small ones stay as they are."""
+    """Every seed becomes one of 31 bits, and small seeds are unchanged."""
     assert 0 <= fold_seed(seed) < 2**31
     assert fold_seed(seed % 2**31) == seed % 2**31
 
@@ -429,7 +429,7 @@ def test_tuples_become_leaves() -> None:
 
 
 def test_plain_observation_space_is_kept() -> None:
-    """A space without parts is itself."""
+    """A space without parts is unchanged."""
     space = spaces.Box(0, 1, (3,))
     assert plain_observation_space(space) is space
 
@@ -437,7 +437,7 @@ def test_plain_observation_space_is_kept() -> None:
 @given(st.integers(0, 2**32))
 @settings(deadline=None, max_examples=20)
 def test_observation_writer(seed: int) -> None:
-    """Every part of an observation ends up in the leaf of its name."""
+    """Every part of an observation is written to the leaf of its name."""
     NESTED.seed(seed)
     observation = NESTED.sample()
     leaves = leaf_spaces(plain_observation_space(NESTED))
@@ -449,7 +449,7 @@ def test_observation_writer(seed: int) -> None:
 
 
 def test_observation_writer_of_a_scalar() -> None:
-    """A Discrete observation is written into the array of no dimensions."""
+    """A Discrete observation is written to an array without dimensions."""
     view = np.zeros((), np.int64)
     observation_writer(spaces.Discrete(5), {"obs": view})(np.array(4))
     assert view == 4
@@ -457,14 +457,14 @@ def test_observation_writer_of_a_scalar() -> None:
 
 @pytest.mark.parametrize("found", [np.array([0, 255]), [0, 255], np.array([0, 255], np.int16)])
 def test_observations_of_another_dtype_are_converted(found) -> None:
-    """Libraries often hand out int64 where they declare less; what fits is kept."""
+    """Libraries often return int64 where they declare smaller dtypes; values that fit are accepted."""
     view = np.zeros(2, np.uint8)
     observation_writer(spaces.Box(0, 255, (2,), np.uint8), {"obs": view})(found)
     assert view.tolist() == [0, 255]
 
 
-def test_whole_numbers_are_written_as_they_are(monkeypatch) -> None:
-    """Of Python, too: the way by an array takes ten times as long, and games of one number are quick themselves."""
+def test_python_integers_are_written_directly(monkeypatch) -> None:
+    """Converting a Python integer to an array first would take ten times as long."""
     view = np.zeros((), np.uint8)
     write = observation_writer(spaces.Box(0, 255, (), np.uint8), {"obs": view})
     for too_much in (-1, 256):
@@ -487,8 +487,8 @@ def test_whole_numbers_are_written_as_they_are(monkeypatch) -> None:
         (np.array([-1, 3]), "expected uint8, got -1 to 3"),
     ],
 )
-def test_observations_that_would_arrive_changed_are_refused(found, problem) -> None:
-    """NumPy casts, wraps and broadcasts in silence."""
+def test_observations_that_numpy_would_change_raise(found, problem) -> None:
+    """NumPy would cast, wrap and broadcast silently."""
     space = spaces.Dict({"head": spaces.Discrete(2), "body": spaces.Dict({"eyes": spaces.Box(0, 255, (2,), np.uint8)})})
     views = {"head": np.zeros((), np.int64), "body.eyes": np.zeros(2, np.uint8)}
     with pytest.raises(ContractError, match=re.escape(f"observation leaf 'body.eyes': {problem}")):
@@ -505,7 +505,7 @@ def test_observations_that_would_arrive_changed_are_refused(found, problem) -> N
     ],
 )
 def test_masks_are_arrays_or_tuples_with_one_per_label(mask) -> None:
-    """As Gymnasium's own spaces take them, those of two-dimensional labels included; without one all is legal."""
+    """As Gymnasium's `sample` takes them, also for two-dimensional labels; without a mask all actions are legal."""
     view = np.zeros(5, np.bool_)
     write = mask_writer(view)
     write(mask)
@@ -515,8 +515,8 @@ def test_masks_are_arrays_or_tuples_with_one_per_label(mask) -> None:
 
 
 @pytest.mark.parametrize("mask", [[0.0, -np.inf], [1.0, np.nan], [0.5, 1.0]])
-def test_masks_of_other_numbers_are_refused(mask) -> None:
-    """Those that are added to logits have 0 for what is legal, and would be read the other way round."""
+def test_masks_of_other_numbers_raise(mask) -> None:
+    """Terms to add to logits are 0 for legal actions, and would be inverted."""
     write = mask_writer(np.zeros(2, np.bool_))
     write(np.array([0.0, 1.0]))
     message = r"action mask: expected 1 for legal choices and 0 for others, got (-inf|nan|0\.5)$"
@@ -524,8 +524,8 @@ def test_masks_of_other_numbers_are_refused(mask) -> None:
         write(np.array(mask))
 
 
-def test_masks_that_do_not_fit_are_refused() -> None:
-    """One of another length, and one where the first reset had none."""
+def test_masks_of_wrong_length_raise() -> None:
+    """A mask of another length, and a mask where the first reset had none."""
     for wrong in (np.ones(1), np.ones((2, 2))):
         with pytest.raises(ContractError, match=r"action mask: expected shape \(2,\), one entry per choice, got \("):
             mask_writer(np.zeros(2, np.bool_))(wrong)
@@ -545,7 +545,7 @@ def test_masks_that_do_not_fit_are_refused() -> None:
     ],
 )
 def test_plain_action_space(space, plain) -> None:
-    """Roles declare labels that count from 0, and vectors."""
+    """Roles declare labels from 0, and vectors."""
     assert plain_action_space(space) == plain
 
 
@@ -560,21 +560,21 @@ def test_plain_action_space(space, plain) -> None:
     ],
 )
 def test_action_reader(space, given, expected) -> None:
-    """What is read is an action of the library's own space."""
+    """The reader returns an action of the library's space."""
     action = action_reader(space, np.array(given))()
     assert np.array_equal(action, expected)
     assert space.contains(action)
 
 
 def test_action_reader_keeps_within_bounds() -> None:
-    """The float32 just above a float64 bound is not passed on."""
+    """A float32 just above a float64 bound is clipped."""
     space = spaces.Box(-1.0, 0.1, (1,), np.float64)
     assert action_reader(space, plain_action_space(space).high)().item() == 0.1
 
 
 @pytest.mark.parametrize("dtype", [np.int8, np.int32, np.int64, np.uint64])
-def test_actions_at_the_bounds_of_integers_are_these_bounds(dtype) -> None:
-    """The float32 next to a bound may lie outside of what the dtype holds."""
+def test_actions_at_integer_bounds_are_the_bounds(dtype) -> None:
+    """The float32 nearest to a bound may be out of range of the dtype."""
     ends = np.iinfo(dtype)
     space = spaces.Box(ends.min, ends.max, (1,), dtype)
     plain = plain_action_space(space)
@@ -583,7 +583,7 @@ def test_actions_at_the_bounds_of_integers_are_these_bounds(dtype) -> None:
 
 
 def test_actions_between_integers_are_the_nearest() -> None:
-    """Not the next one towards zero."""
+    """They are rounded, not truncated."""
     space = spaces.Box(-9, 9, (1, 2), np.int8)
     action = action_reader(space, np.array([2.9, -2.9], np.float32))()
     assert action.tolist() == [[3, -3]]

@@ -121,7 +121,7 @@ def test_contract_of_nested_spaces(make) -> None:
 @settings(deadline=None, max_examples=10)
 @pytest.mark.filterwarnings("ignore:.*The environment CartPole-v0 is out of date")
 def test_native_plays_the_scalar_matches(id, seed) -> None:
-    """Native matches are bit by bit those of one environment after another, whenever their rows were reset."""
+    """Native matches are bit-identical to those of copies, whenever they were reset."""
     config = GymnasiumConfig(id=id, max_ticks=30)
     native = make_environment(config, num_matches=5)
     series = make_environment(GymnasiumConfig(id=id, max_ticks=30, vectorized="series"), num_matches=5)
@@ -140,7 +140,7 @@ def test_native_plays_the_scalar_matches(id, seed) -> None:
 
 
 def assert_equal(mine, theirs):
-    """Compare two ticks; where rows ended or idle, everything but the outcome before the end."""
+    """Compare two ticks, except for outcomes of matches that have not ended."""
     for name in ("terminated", "truncated"):
         assert np.array_equal(getattr(mine, name), getattr(theirs, name))
     ended = mine.terminated | mine.truncated
@@ -175,7 +175,7 @@ def test_spec(make) -> None:
 
 @EITHER_WAY
 def test_time_limit_truncates(make, vectorized) -> None:
-    """The time limit truncates, it does not terminate, and the final observation is there."""
+    """The time limit truncates instead of terminating, with the final observation."""
     env = make(vectorized=vectorized, max_ticks=3)
     start = env.reset(seeds(0)).roles["player"].observation["obs"].copy()
     for direction in (0, 1, 0):
@@ -189,7 +189,7 @@ def test_time_limit_truncates(make, vectorized) -> None:
 @pytest.mark.parametrize(("id", "limit"), [("CartPole-v0", 200), ("CartPole-v1", 500)])
 @pytest.mark.filterwarnings("ignore:.*The environment CartPole-v0 is out of date")
 def test_the_registrys_limit_truncates(make, vectorized, id, limit) -> None:
-    """Whoever balances well is cut off on the tick that the registry says, also in a row's next match."""
+    """A good policy is truncated on the registry's last tick, also in the next match of the same index."""
     env = make(id, 2, vectorized=vectorized)
     for matches in ((0, 1), (2, 3)):
         tick, ended = env.reset(seeds(*matches)), []
@@ -222,7 +222,7 @@ def test_win_return(make, vectorized, win_return, outcome) -> None:
 
 
 def test_outcome_without_threshold(make) -> None:
-    """Where nothing says what a win is, every match is a draw."""
+    """Without a threshold every match is a draw."""
     env = make("LudusLedger-v0")
     env.reset(seeds(0))
     for _ in range(8):
@@ -230,7 +230,7 @@ def test_outcome_without_threshold(make) -> None:
     assert tick.outcome.item() == 0.5
 
 
-def test_return_starts_anew(make) -> None:
+def test_return_restarts_with_every_match(make) -> None:
     """The return of one match does not count for the next."""
     env = make(max_ticks=2, win_return=3.0)
     for _ in range(2):
@@ -247,16 +247,16 @@ def test_masks_from_infos(make) -> None:
     assert mask[0, 0].tolist() == bare.reset(seed=7)[1]["action_mask"].astype(bool).tolist()
 
 
-def test_masks_of_several_labels_that_come_and_go(make) -> None:
-    """A tuple has the mask of every label; where none comes everything is legal."""
+def test_masks_of_several_labels_may_be_missing(make) -> None:
+    """A tuple holds the mask of every label; without a mask all actions are legal."""
     env = make("LudusBarred-v0")
     assert env.reset(seeds(0)).roles["player"].action_mask.tolist() == [[[False, True, True, False, True]]]
     tick = env.step({"player": np.array([[[1, 0]]])})
     assert tick.roles["player"].action_mask.all()
 
 
-def test_a_mask_that_nobody_announced_is_refused(make) -> None:
-    """Illegal actions would be played otherwise."""
+def test_a_mask_after_a_reset_without_one_raises(make) -> None:
+    """Otherwise illegal actions would be played."""
     env = make("LudusBarred-v0", options={"late": True})
     env.reset(seeds(0))
     with pytest.raises(ContractError, match="an action mask came after a first reset without one"):
@@ -275,15 +275,15 @@ def test_wrappers(make) -> None:
 @pytest.mark.parametrize(
     ("name", "instead"), [("NormalizeObservation", "modular"), ("NormalizeReward", "scale-reward")]
 )
-def test_wrappers_that_learn_from_match_to_match_are_refused(make, name, instead) -> None:
-    """A match is a function of its seed and actions; the line says what serves instead, wherever the wrapper is."""
+def test_wrappers_with_running_statistics_raise(make, name, instead) -> None:
+    """A match is a function of its seed and actions; the message names an alternative, at any wrapper depth."""
     wrappers = [f"gymnasium.wrappers:{name}", "gymnasium.wrappers:FlattenObservation"]
-    with pytest.raises(ConfigError, match=f"wrappers: {name} goes on learning its scale, .* {instead}"):
+    with pytest.raises(ConfigError, match=f"wrappers: {name} updates its statistics across matches, .* {instead}"):
         make(wrappers=wrappers)
 
 
-def test_wrappers_that_have_learned_enough_are_kept(monkeypatch) -> None:
-    """Statistics that are fixed are a part of the game."""
+def test_wrappers_with_fixed_statistics_are_accepted(monkeypatch) -> None:
+    """Fixed statistics are part of the game."""
 
     def fixed(env):
         env = gymnasium.wrappers.NormalizeObservation(env)
@@ -303,7 +303,7 @@ def test_options_reach_the_constructor(make) -> None:
 
 
 def test_workers_play_the_same_matches(make) -> None:
-    """Worker processes give what one process gives."""
+    """Worker processes give the same matches as one process."""
     envs = [make("Pendulum-v1", 4, workers=workers) for workers in (0, 2)]
     for env in envs:
         env.reset(seeds(0, 1, 2, 3))
@@ -319,7 +319,7 @@ def test_workers_play_the_same_matches(make) -> None:
     ids=str,
 )
 def test_not_native(make, options) -> None:
-    """Native is refused where it would not play the same matches."""
+    """Native raises where it would not play the same matches."""
     with pytest.raises(ConfigError, match=r'vectorized: .* cannot be "native" here'):
         make(vectorized="native", **options)
 
@@ -337,8 +337,8 @@ def test_unknown_scenario(make, scenario, problem) -> None:
         make().reset(seeds(0), scenarios=[scenario])
 
 
-def test_an_ended_native_row_stays_silent(make) -> None:
-    """What the vectorised environment plays there by itself is never shown, not even its time limits."""
+def test_an_ended_native_match_is_idle(make) -> None:
+    """Matches that the vectorised environment starts by itself are hidden, with their time limits."""
     env = make(num_matches=2, max_ticks=2)
     env.reset(seeds(0, 1))
     env.step(push(env, 0))
@@ -351,8 +351,8 @@ def test_an_ended_native_row_stays_silent(make) -> None:
 
 
 @pytest.mark.parametrize("action", [2, -1])
-def test_native_refuses_illegal_actions(make, action) -> None:
-    """An impossible action is refused, in an ended row it is ignored."""
+def test_native_raises_for_illegal_actions(make, action) -> None:
+    """An unknown action raises, and is ignored in an ended match."""
     env = make(max_ticks=1)
     env.reset(seeds(0))
     with pytest.raises(ContractError, match=rf"illegal action \[{action}\]"):
@@ -365,8 +365,8 @@ def test_native_refuses_illegal_actions(make, action) -> None:
     ("options", "message"),
     [({"id": "Nope-v0"}, "id: cannot make .* 'Nope-v0'"), ({"options": {"gravity": 1}}, "cannot make .*gravity")],
 )
-def test_wrong_configuration(make, options, message) -> None:
-    """A mistake in the configuration is told with what was asked for."""
+def test_invalid_configuration(make, options, message) -> None:
+    """The message names the option and the value."""
     with pytest.raises(ConfigError, match=message):
         make(**options)
 

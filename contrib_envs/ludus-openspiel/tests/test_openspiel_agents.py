@@ -16,7 +16,7 @@ from ludus_openspiel.tree import information_states
 
 
 class Anybody:
-    """Takes any legal action."""
+    """Draws legal actions."""
 
     def act(self, observation, *, action_mask, seat_ids, rng):
         return (rng.random(action_mask.shape) * action_mask).argmax(axis=1)[:, None]
@@ -26,7 +26,7 @@ class Anybody:
 
 
 class Wanderer(Anybody):
-    """Moves the cursor of Cursor Go about at length before it places a stone."""
+    """Moves the cursor of Cursor Go for many moves before it places a stone."""
 
     def act(self, observation, *, action_mask, seat_ids, rng):
         moves = action_mask & [True, True, True, True, rng.random() < 0.1, False]
@@ -84,37 +84,37 @@ def test_more_simulations_are_stronger():
     assert returns("connect_four", agents, 12)[1] > 0.4
 
 
-def test_mcts_follows_players_who_move_again():
-    """Who completes a box moves once more, so that the other waits for several moves."""
+def test_mcts_follows_consecutive_moves_of_a_player():
+    """A player that completes a box moves again, so that the other one waits for several moves."""
     agents = [Anybody(), searcher("dots_and_boxes", simulations=30)]
     assert returns("dots_and_boxes", agents, 10)[1] > 0.2
 
 
 @pytest.mark.parametrize("seat", [0, 1])
-def test_mcts_follows_players_who_move_often_before_its_turn(seat):
-    """Ten moves of the other and more, between two decisions or before the first one."""
+def test_mcts_follows_many_moves_before_its_turn(seat):
+    """Ten and more moves of the opponent, between two decisions or before the first one."""
     agents = [Wanderer(), Wanderer()]
     agents[seat] = searcher("cursor_go", simulations=2)
     assert returns("cursor_go", agents, 2, max_ticks=250).tolist() == [0, 0]  # nobody has won yet
 
 
 def test_mcts_forgets_the_last_match():
-    """A new match on the same stream begins at the beginning, whatever was played before."""
+    """A reset seat starts its search at the initial state."""
     agent = searcher("tic_tac_toe", simulations=20)
     for seed in (0, 1):
         assert returns("tic_tac_toe", [agent, Anybody()], 5, seed)[0] > 0
 
 
 def test_mcts_repeats_itself():
-    """What it does depends on the random generator it is given alone."""
+    """Its actions depend only on the given random generator."""
     one, two = (returns("connect_four", [searcher("connect_four", simulations=5)] * 2, 5).tolist() for _ in range(2))
     assert one == two
 
 
-def test_mcts_refuses_to_guess():
-    """A position that no match leads to is an error, not a move."""
+def test_mcts_raises_for_unreachable_positions():
+    """It does not guess a move."""
     agent = searcher("tic_tac_toe")
-    with pytest.raises(ContractError, match="cannot tell which position"):
+    with pytest.raises(ContractError, match="cannot find the observed position"):
         agent.act(
             {"obs": np.full((1, 3, 3, 3), 5, np.float32)},
             action_mask=np.ones((1, 9), bool),
@@ -124,21 +124,21 @@ def test_mcts_refuses_to_guess():
 
 
 @pytest.mark.parametrize("game", ["kuhn_poker", "markov_soccer", "2048", "pig"])
-def test_mcts_plays_games_of_turns_without_secrets_or_dice(game):
-    """Hidden cards, moves at once, rewards on the way and chance are not for it."""
+def test_mcts_rejects_hidden_simultaneous_and_chance_games(game):
+    """Hidden information, simultaneous moves, intermediate rewards and chance are not supported."""
     with pytest.raises(ConfigError, match="expected a turn-based game of perfect information without chance"):
         searcher(game)
 
 
 @pytest.mark.parametrize("game", ["quoridor(board_size=5)", "hive"])
-def test_mcts_plays_games_whose_positions_are_seen(game):
-    """Walls of Quoridor and the numbers of pieces in Hive are in no tensor: what is legal would be a guess."""
-    with pytest.raises(ConfigError, match="look alike in its observation tensor"):
+def test_mcts_rejects_games_with_incomplete_tensors(game):
+    """Walls of Quoridor and the numbers of pieces in Hive are in no tensor, so legal moves would be unknown."""
+    with pytest.raises(ConfigError, match=r"different moves of .* give equal observation tensors"):
         searcher(game)
 
 
-def test_mcts_refuses_games_written_in_python():
-    """OpenSpiel's search would end the whole process."""
+def test_mcts_rejects_games_written_in_python():
+    """OpenSpiel's search would terminate the process."""
     with pytest.raises(ConfigError, match="expected a game that OpenSpiel has in"):
         searcher("python_tic_tac_toe")
 
@@ -156,8 +156,8 @@ def test_cfr_beats_random_play():
     assert returns("leduc_poker", [Anybody(), agent], 2000)[1] > 0.3
 
 
-def test_cfr_tells_its_probabilities():
-    """Exploitability is read from them, not estimated."""
+def test_cfr_returns_its_probabilities():
+    """Exploitability is computed from them, not estimated."""
     spec = spec_of("kuhn_poker")
     states = information_states(spec)
     agent = cfr.make_agent(CFRConfig(), spec=spec, role="player")
@@ -169,21 +169,21 @@ def test_cfr_tells_its_probabilities():
 @pytest.mark.parametrize(
     ("game", "observation", "problem"),
     [
-        ("leduc_poker", "observation", 'look alike in its observation tensor; use observation = "information_state"'),
-        ("dark_hex(board_size=2)", "information_state", "in its information_state tensor; expected another game"),
-        ("nim(pile_sizes=2;2)", "auto", "in its observation tensor; expected another game"),
+        ("leduc_poker", "observation", 'have equal observation tensors; use observation = "information_state"'),
+        ("dark_hex(board_size=2)", "information_state", "have equal information_state tensors; expected another game"),
+        ("nim(pile_sizes=2;2)", "auto", "have equal observation tensors; expected another game"),
     ],
 )
-def test_cfr_needs_to_see_what_it_knows(game, observation, problem, monkeypatch):
-    """A tensor that does not tell information states apart is refused before the game is solved, with what would do."""
+def test_cfr_needs_distinct_tensors(game, observation, problem, monkeypatch):
+    """A tensor that is equal in different information states raises before solving, with an alternative."""
     monkeypatch.setattr(cfr, "solve", lambda *args, **options: pytest.fail("solved"))
     with pytest.raises(ConfigError, match=re.escape(problem)):
         cfr.make_agent(CFRConfig(), spec=spec_of(game, observation), role="player")
 
 
 def test_cfr_needs_information_states():
-    """OpenSpiel does not name them in every game."""
-    with pytest.raises(ConfigError, match="pig: OpenSpiel does not tell the information states"):
+    """OpenSpiel does not provide them for every game."""
+    with pytest.raises(ConfigError, match="pig: OpenSpiel does not provide information states"):
         cfr.make_agent(CFRConfig(), spec=spec_of("pig"), role="player")
 
 
@@ -191,7 +191,7 @@ def test_cfr_needs_information_states():
     "make", [lambda **k: cfr.make_agent(CFRConfig(), **k), lambda **k: mcts.make_agent(MCTSConfig(), **k)]
 )
 def test_agents_play_openspiel_only(make):
-    """Another environment has no game to solve."""
+    """Another environment has no OpenSpiel game."""
     spec = spec_of("kuhn_poker")
     other = EnvironmentSpec(name="openspiel", roles=spec.roles, turn="turn-based")
     with pytest.raises(ConfigError, match="expected a game of the environment 'openspiel'"):

@@ -104,7 +104,7 @@ def measured(*arguments):
 
 
 def test_the_latest_model_is_measured(folder):
-    """Of the first player, unless another is named."""
+    """By default the first player's."""
     result = measured(folder)
     with open_run(folder) as run:
         latest = run.league.players["main"].models[-1]
@@ -115,8 +115,8 @@ def test_the_latest_model_is_measured(folder):
     assert 0.1 < result["exploitability"] == result["nash_conv"] / 2 == sum(result["improvements"]) / 2
 
 
-def test_where_probabilities_cannot_be_read_it_says_so(folder):
-    """Estimates are no exact figures."""
+def test_estimates_are_marked(folder):
+    """The output names the number of samples."""
     assert measured(folder)["samples"] == 200
     assert "(estimated from 200 decisions each)" in invoke(folder, "--samples", 200)
     assert measured(folder, "cfr")["samples"] == 0
@@ -133,7 +133,7 @@ def test_anchors_and_installed_agents_are_measured(folder):
 
 
 def test_the_average_is_measured(folder):
-    """Over all models of the player; which one is named does not matter."""
+    """Over all models of the player, whichever model is named."""
     result = measured(folder, "--average")
     assert result["models"] >= 3
     assert result == measured(folder, "main@1", "--average")
@@ -141,7 +141,7 @@ def test_the_average_is_measured(folder):
     assert result["exploitability"] != measured(folder, "--average", "--weighting", "linear")["exploitability"]
 
 
-def test_the_history_shows_how_it_went(folder):
+def test_the_history_lists_all_models(folder):
     """A line for each model, with the average so far; the last line is the average of all."""
     result = measured(folder, "--history")
     history = result["history"]
@@ -159,18 +159,18 @@ def test_the_history_shows_how_it_went(folder):
     ("arguments", "message"),
     [
         (["nobody"], "participant 'nobody'"),
-        (["random", "--average"], "random is no player of this run; there are main"),
+        (["random", "--average"], "unknown player random; the run has main"),
     ],
 )
-def test_unknown_players_are_told(folder, arguments, message):
-    """The error says who there is."""
+def test_unknown_players_raise(folder, arguments, message):
+    """The message lists the known ones."""
     with pytest.raises(ConfigError, match=message):
         invoke(folder, *arguments)
 
 
 @pytest.mark.slow
 def test_self_play_approaches_an_equilibrium(tmp_path):
-    """The average of what PPO froze on the way is far less exploitable than uniform play, which loses 0.458."""
+    """The average of the frozen models is far less exploitable than uniform play, which loses 0.458."""
     result = measured(train(tmp_path, SELF_PLAY), "--average")
     assert result["samples"] == 0
     assert result["models"] >= 10
@@ -180,8 +180,8 @@ def test_self_play_approaches_an_equilibrium(tmp_path):
 @pytest.mark.parametrize(
     ("key", "was", "now"), [("game", "kuhn_poker", "leduc_poker"), ("observation", "auto", "observation")]
 )
-def test_a_run_goes_on_with_its_game_only(folder, key, was, now):
-    """Where the weights would fit another one, too."""
+def test_a_run_resumes_with_the_same_game_only(folder, key, was, now):
+    """Even if the weights would fit another game."""
     setting = f"environment.openspiel.{key}='{now}'"
     command = [sys.executable, "-m", "ludus", "resume", str(folder), "--set", setting]
     result = subprocess.run(command, check=False, capture_output=True, text=True)

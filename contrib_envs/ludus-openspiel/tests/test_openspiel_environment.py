@@ -27,7 +27,7 @@ def seeds(*values):
 
 
 def act(env, *choices):
-    """Step a single match; all seats are given their choice."""
+    """Step a single match with the action of every seat."""
     return env.step({"player": np.array(choices, np.int64).reshape(1, -1, 1)})
 
 
@@ -38,12 +38,12 @@ def seat(tick, index):
 
 
 def acting(tick):
-    """Return who acts in the only match."""
+    """Return the acting seats of the only match."""
     return tick.roles["player"].acting[0].tolist()
 
 
 def play_randomly(env, match_seeds, random_seed, ticks):
-    """Return everything that is seen in `ticks` ticks with random legal actions, by match."""
+    """Return all observations of `ticks` ticks with random legal actions, by match."""
     tick, random = env.reset(match_seeds), [np.random.default_rng([random_seed, int(s)]) for s in match_seeds]
     seen = []
     for _ in range(ticks):
@@ -77,8 +77,8 @@ def test_contract(options):
     check_environment(component, options=options, steps=100)
 
 
-def test_the_spec_tells_the_game():
-    """What OpenSpiel knows of a game is declared, and what agents need to know beside."""
+def test_the_spec_describes_the_game():
+    """The spec holds OpenSpiel's properties of the game, its name and the tensor."""
     spec = make("leduc_poker(players=2)").spec
     assert isinstance(spec, OpenSpielSpec)
     assert (spec.game, spec.tensor) == ("leduc_poker(players=2)", "information_state")
@@ -88,7 +88,7 @@ def test_the_spec_tells_the_game():
 
 
 def test_simultaneous_games_are_declared_so():
-    """Everybody acts on a tick of a game without turns."""
+    """All seats act on every tick of a simultaneous game."""
     env = make("goofspiel(num_cards=4)")
     assert env.spec.turn == "simultaneous"
     assert acting(env.reset(seeds(1))) == [True, True]
@@ -103,15 +103,15 @@ def test_three_players_have_no_constant_sum():
     ("game", "tensor", "shape"),
     [("kuhn_poker", "information_state", (11,)), ("tic_tac_toe", "observation", (3, 3, 3))],
 )
-def test_auto_shows_what_is_needed(game, tensor, shape):
-    """Where something is hidden that is all a player knows, otherwise the present position."""
+def test_auto_chooses_the_tensor(game, tensor, shape):
+    """The information state in games of imperfect information, else the observation."""
     spec = make(game).spec
     assert spec.tensor == tensor
     assert spec.roles[0].observation_space.shape == shape
 
 
 def test_the_mover_sees_its_own_card():
-    """What a seat sees is OpenSpiel's tensor of that player."""
+    """The observation of a seat is OpenSpiel's tensor of that player."""
     env = make()
     tick = env.reset(seeds(5))
     assert acting(tick) == [True, False]
@@ -132,7 +132,7 @@ def test_only_legal_actions_are_allowed():
 
 
 def test_the_winner_is_paid():
-    """Rewards are what the returns change by, and the higher return wins."""
+    """Rewards are the changes of the returns, and the higher return wins."""
     env = make("tic_tac_toe")
     env.reset(seeds(0))
     for first, second in ((0, 0), (0, 3), (1, 0), (0, 4)):
@@ -147,15 +147,15 @@ def test_the_winner_is_paid():
 
 
 def test_a_new_match_pays_for_itself():
-    """What the last match in the row paid does not count."""
+    """Returns of the previous match do not count."""
     env = make("matrix_rps")
     for match in range(2):
         env.reset(seeds(match))
         assert act(env, 1, 0).roles["player"].reward.tolist() == [[1, -1]]
 
 
-def test_matches_in_one_row_repeat():
-    """A seed means the same match the second time."""
+def test_matches_at_one_index_repeat():
+    """The same seed gives the same match again."""
     env = make("leduc_poker")
     first, again = (play_randomly(env, seeds(9), 1, 8) for _ in range(2))
     for one, other in zip(first, again, strict=True):
@@ -170,15 +170,15 @@ def test_a_draw_is_half_a_win():
 
 
 def test_joint_moves_are_applied_together():
-    """Paper beats rock, whoever shows it."""
+    """Paper beats rock in both seats."""
     for moves, rewards in (((1, 0), [[1, -1]]), ((0, 1), [[-1, 1]])):
         env = make("matrix_rps")
         env.reset(seeds(0))
         assert act(env, *moves).roles["player"].reward.tolist() == rewards
 
 
-def test_points_on_the_way_are_rewards_at_once():
-    """Where a game pays on the way, rewards come then, and their sum decides the match."""
+def test_intermediate_returns_are_rewards():
+    """Intermediate rewards are paid on their tick, and their sum decides the match."""
     *_, reward, outcome = play_randomly(make("laser_tag(horizon=300)"), seeds(1), 0, 301)
     (early,) = np.nonzero(reward[:299, 0].any(axis=1))
     assert early.size
@@ -203,7 +203,7 @@ def test_a_single_player_wins_with_points():
 
 
 def test_matches_are_cut_off():
-    """A limit of ticks truncates and shows the last position to all."""
+    """max_ticks truncates, with the last position as the observation of all seats."""
     env = make("tic_tac_toe", max_ticks=2)
     env.reset(seeds(0))
     act(env, 0, 0)
@@ -217,7 +217,7 @@ def test_matches_are_cut_off():
 @given(seed=st.integers(0, 2**64 - 1))
 @settings(deadline=None, max_examples=10)
 def test_chance_depends_on_the_seed_alone(seed):
-    """A match is the same in any row of any batch, in this process or another."""
+    """A match is the same at any index of any batch, in this process or another."""
     mine = seeds(seed, seed ^ 1, seed ^ 2)
     alone = play_randomly(make("leduc_poker"), mine[2:], 7, 8)
     together = play_randomly(make("leduc_poker", 3), mine, 7, 8)
@@ -237,7 +237,7 @@ def test_workers_play_the_same_matches():
 
 
 def test_chance_is_fair():
-    """Each of the six deals of Kuhn poker comes as often as the others."""
+    """The six deals of Kuhn poker are equally frequent."""
     env = make(num_matches=3000)
     env.reset(np.arange(3000, dtype=np.uint64))
     tick = env.step({"player": np.ones((3000, 2, 1), np.int64)})
@@ -247,8 +247,8 @@ def test_chance_is_fair():
     assert abs(deals[[1, 2, 3, 5, 6, 7]] - 500).max() < 80  # four standard deviations
 
 
-def test_a_row_starts_again():
-    """Rows are reset by themselves."""
+def test_one_match_can_be_reset():
+    """The other matches continue."""
     env = make("kuhn_poker", 2)
     env.reset(seeds(1, 2))
     env.step({"player": np.ones((2, 2, 1), np.int64)})
@@ -267,15 +267,15 @@ def test_a_row_starts_again():
             "observation: crossword has no observation tensor: ObservationTensorShape unimplemented",
         ),
         ({"game": "mfg_crowd_modelling"}, "mean field game"),
-        ({"game": "stones_and_gems"}, "no seed says what happens"),
+        ({"game": "stones_and_gems"}, "which no seed determines"),
         (
             {"game": "tic_tac_toe", "observation": "information_state"},
             "has no information_state; it offers observation",
         ),
     ],
 )
-def test_mistakes_are_told_in_one_line(options, message):
-    """Who writes a TOML file hears what is wrong with it."""
+def test_invalid_options_raise_one_line(options, message):
+    """The message names the option and the mistake."""
     with pytest.raises(ConfigError) as caught:
         make(**options)
     assert message in str(caught.value)
@@ -284,7 +284,7 @@ def test_mistakes_are_told_in_one_line(options, message):
 
 @pytest.mark.parametrize("workers", [0, 1])
 def test_games_written_in_python_are_found(workers):
-    """They play the matches of their twins in C++."""
+    """They play the same matches as their C++ versions."""
     games = [make(game, 2, workers=workers) for game in ("kuhn_poker", "python_kuhn_poker")]
     try:
         twins = [play_randomly(game, seeds(1, 2), 4, 6) for game in games]
@@ -296,13 +296,13 @@ def test_games_written_in_python_are_found(workers):
 
 
 def test_there_are_no_scenarios():
-    """An unknown scenario is refused."""
+    """An unknown scenario raises."""
     with pytest.raises(ContractError, match="unknown scenario 'storm'"):
         make().reset(seeds(1), scenarios=[Scenario(name="storm")])
 
 
 def test_a_missing_library_is_named(monkeypatch):
-    """Without OpenSpiel one line says what to install."""
+    """Without OpenSpiel the message names the package to install."""
     load_game.cache_clear()
     monkeypatch.setitem(sys.modules, "pyspiel", None)
     with pytest.raises(PluginError, match='pip install "open_spiel>=') as caught:

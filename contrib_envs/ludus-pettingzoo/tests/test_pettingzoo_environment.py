@@ -14,8 +14,8 @@ from ludus.errors import ConfigError, ContractError
 from ludus.testing import check_environment
 from ludus_pettingzoo.config import PettingZooConfig
 from ludus_pettingzoo.environment import make_environment
+from ludus_pettingzoo.factory import remove_checks
 from ludus_pettingzoo.games import make_game
-from ludus_pettingzoo.making import without_checks
 from ludus_pettingzoo.plugin import ludus_register_environments
 from pettingzoo.utils import wrappers
 
@@ -74,7 +74,7 @@ def test_contract(options) -> None:
 @pytest.mark.parametrize("id", [CHASE, ELIMINATION])
 @pytest.mark.parametrize("api", ["auto", "aec"])
 def test_contract_with_vanishing_agents(make, id, api) -> None:
-    """Agents that leave before the match ends break nothing."""
+    """Agents may leave before the match ends."""
     check_environment(lambda num_matches: make(id, num_matches, api=api), steps=40)
 
 
@@ -98,13 +98,13 @@ def test_roles_by_spaces(make) -> None:
 
 @pytest.mark.parametrize("names", [("猫", "鼠"), ("Red", "red"), ("a b", "a-b")])
 def test_roles_whose_names_would_be_equal_are_numbered(make, names) -> None:
-    """Names of roles are of small letters, digits, dots, dashes and underscores."""
+    """Names of roles have lower-case letters, digits, dots, dashes and underscores only."""
     spec = make("toy_mixed:Mixed", options={"names": names}).spec
     assert [role.name for role in spec.roles] == ["role_0", "role_1"]
 
 
 def test_classic_roles(make) -> None:
-    """A symmetric game has the role player, and its mask is no part of the observation."""
+    """A symmetric game has the role player, and the mask is not part of the observation."""
     spec = make("classic/connect_four_v3").spec
     (role,) = spec.roles
     assert (role.name, role.num_seats, role.observation_space.shape) == ("player", 2, (6, 7, 2))
@@ -140,7 +140,7 @@ def test_same_match_as_bare(make) -> None:
 
 
 def plain(tick):
-    """Return what a tick says of the seats that matter: those that act, and all at an end."""
+    """Return the values of a tick for acting seats, and for all seats at the end of a match."""
     ended = tick.terminated | tick.truncated
     said = {"ended": ended.tolist(), "outcome": tick.outcome[ended].tolist()}
     for name, role in tick.roles.items():
@@ -189,35 +189,35 @@ def legal(role, tick, random):
     return np.stack([drawn[..., a:b].argmax(-1) for a, b in itertools.pairwise(starts)], axis=-1)
 
 
-def test_only_known_checks_are_left_out() -> None:
-    """Subclasses and other wrappers stay, and whatever is below them."""
+def test_only_known_checks_are_removed() -> None:
+    """Subclasses and other wrappers are kept, and so are wrappers below them."""
 
     class Louder(wrappers.OrderEnforcingWrapper):
         """Somebody's own."""
 
     raw = pettingzoo.make("aec", "classic/connect_four_v3").unwrapped
     assert (
-        without_checks(wrappers.OrderEnforcingWrapper(wrappers.TerminateIllegalWrapper(raw, illegal_reward=-1))) is raw
+        remove_checks(wrappers.OrderEnforcingWrapper(wrappers.TerminateIllegalWrapper(raw, illegal_reward=-1))) is raw
     )
     louder = Louder(wrappers.TerminateIllegalWrapper(raw, illegal_reward=-1))
-    assert without_checks(wrappers.OrderEnforcingWrapper(louder)) is louder
+    assert remove_checks(wrappers.OrderEnforcingWrapper(louder)) is louder
     assert isinstance(louder.env, wrappers.TerminateIllegalWrapper)
     base = wrappers.BaseWrapper(raw)
-    assert without_checks(base) is base
-    parallel = without_checks(pettingzoo.make("parallel", "classic/rps_v2"))
+    assert remove_checks(base) is base
+    parallel = remove_checks(pettingzoo.make("parallel", "classic/rps_v2"))
     assert parallel.aec_env is parallel.unwrapped
 
 
 @pytest.mark.parametrize("unwrap", [True, False])
-def test_checks_are_left_out_by_option(unwrap) -> None:
-    """They are gone unless they are asked for."""
+def test_checks_are_removed_by_option(unwrap) -> None:
+    """They are removed unless `unwrap` is False."""
     given = {"id": "classic/connect_four_v3", "options": {}, "api": "aec", "max_ticks": 0, "teams": {}}
     game = make_game(**given, outcome="total", unwrap=unwrap)
     assert (game._env is game._env.unwrapped) == unwrap
 
 
-def test_a_waiting_seat_shows_what_it_saw_last(make) -> None:
-    """Nothing before its first turn, then the position of its last one, and at the end the final one."""
+def test_a_waiting_seat_keeps_its_last_observation(make) -> None:
+    """Zeros before its first turn, then the observation of its last turn, and the final one at the end."""
     env = make("classic/connect_four_v3")
     env.reset(seeds(0))
     shown = [
@@ -252,7 +252,7 @@ def test_draw(make) -> None:
 
 
 def test_limit_of_the_environment_truncates(make) -> None:
-    """Where the environment says truncated, so do we, with the final observation."""
+    """If the environment truncates, so does the match, with the final observation."""
     env = make("classic/rps_v2", options={"max_cycles": 2})
     env.reset(seeds(0))
     for action in (1, 2):
@@ -264,7 +264,7 @@ def test_limit_of_the_environment_truncates(make) -> None:
 
 @pytest.mark.parametrize(("id", "api"), [("classic/tictactoe_v3", "aec"), ("classic/rps_v2", "parallel")])
 def test_max_ticks(make, id, api) -> None:
-    """max_ticks truncates matches of either interface, and the spec says so."""
+    """max_ticks truncates matches of both interfaces, and the spec holds it."""
     env = make(id, api=api, max_ticks=2)
     env.reset(seeds(0))
     ends = [env.step(actions).truncated.item() for actions in play_row(0, 1)]
@@ -287,7 +287,7 @@ def test_vanished_agents_do_not_act(make, linger) -> None:
 
 
 def test_parallel_time_limit(make) -> None:
-    """Agents that leave because time is up make a truncated match; ties for the best share half points."""
+    """A time limit for all agents truncates the match; ties for the best share half points."""
     env = make(CHASE, options={"limit": 1})
     env.reset(seeds(0))
     tick = env.step(chase(0, 1, 2))
@@ -296,7 +296,7 @@ def test_parallel_time_limit(make) -> None:
 
 
 def test_dead_agents_in_turns(make) -> None:
-    """An agent out of a turn-based game is passed over, and its reward arrives when it is earned."""
+    """A dead agent is skipped, and gets its reward on the tick on which it is earned."""
     env = make(ELIMINATION)
     tick = env.reset(seeds(1)).roles["player"]
     assert tick.acting[0].tolist() == [False, True, False]
@@ -312,7 +312,7 @@ def test_dead_agents_in_turns(make) -> None:
 
 
 def test_real_actions_have_no_masks(make) -> None:
-    """Beside an agent whose masks come in its infos, one with a Box action keeps the contract without any."""
+    """An agent with a Box action has no mask, also beside an agent with masks in its infos."""
     env = make("toy_mixed:Mixed")
     masks = {name: role.action_mask for name, role in env.reset(seeds(0)).roles.items()}
     assert masks["gear"].tolist() == [[[True, True, False]]]
@@ -320,15 +320,15 @@ def test_real_actions_have_no_masks(make) -> None:
     check_environment(ludus_register_environments()[0], options={"id": "toy_mixed:Mixed"}, steps=20)
 
 
-def test_a_mask_of_real_actions_is_refused(make) -> None:
-    """Nothing tells what it would mean."""
-    with pytest.raises(ContractError, match="an action mask came for a Box action, which has none"):
+def test_a_mask_of_real_actions_raises(make) -> None:
+    """A mask has no meaning for a Box."""
+    with pytest.raises(ContractError, match="got an action mask for a Box action, which has none"):
         make("toy_mixed:Mixed", options={"masks_wheel": True}).reset(seeds(0))
 
 
-def test_an_agent_that_acts_must_see_something(make) -> None:
-    """What it saw earlier, or zeros at the start, would pass for what it sees."""
-    message = "agent 'wheel' is to act without an observation"
+def test_an_acting_agent_needs_an_observation(make) -> None:
+    """Else it would act on an old observation, or on zeros."""
+    message = "agent 'wheel' must act but got no observation"
     with pytest.raises(ContractError, match=message):
         make("toy_mixed:Mixed", options={"unseen_at": 1}).reset(seeds(0))
     env = make("toy_mixed:Mixed", options={"unseen_at": 2})
@@ -360,7 +360,7 @@ def test_outcome_rules(make, outcome, expected) -> None:
 @pytest.mark.parametrize("id", ["toy_numbered:Bids", "toy_numbered:in_turns"])
 @pytest.mark.parametrize("teams", [{}, {"one": ["7"], "two": ["*bidder*"]}])
 def test_agents_need_not_be_strings(make, id, teams) -> None:
-    """Numbers and tuples name agents too; patterns of teams match them as they are printed."""
+    """Agents may be numbers and tuples; patterns of teams match their string form."""
     env = make(id, teams=teams)
     tick = env.reset(seeds(0))
     while not tick.terminated[0]:
@@ -392,21 +392,21 @@ def test_seed_reaches_the_environment(make) -> None:
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_wrong_configuration(make, options, message) -> None:
-    """A mistake in the configuration is told with its option and what was found."""
+def test_invalid_configuration(make, options, message) -> None:
+    """The message names the option and the value."""
     with pytest.raises(ConfigError, match=message):
         make(**options)
 
 
 def test_agents_must_be_known(make) -> None:
-    """An environment that makes up its agents on the way cannot have seats."""
+    """An environment without `possible_agents` has no seats."""
     with pytest.raises(ContractError, match="has no possible_agents"):
         make("toy_chase:nameless")
 
 
 @pytest.mark.parametrize("id", ["", "a b", "a/b/c", "a:b:c"])
 def test_malformed_id(id) -> None:
-    """What cannot be an id is refused with examples of what can."""
+    """The message gives examples of ids."""
     with pytest.raises(ValueError, match="expected an id such as"):
         PettingZooConfig(id=id)
 

@@ -48,7 +48,7 @@ MAKERS = {
 
 @pytest.fixture(autouse=True)
 def remarks():
-    """Let PettingZoo's tests remark on spaces; everything else stays an error."""
+    """Ignore warnings of PettingZoo's tests about spaces; all other warnings are errors."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", REMARKS)
         yield
@@ -73,8 +73,8 @@ def test_parallel_api(game) -> None:
     parallel_seed_test(lambda: to_parallel(MAKERS[game]()), num_cycles=60)
 
 
-def test_there_and_back() -> None:
-    """A game exported and brought in again plays the same match."""
+def test_export_and_import_play_the_same_match() -> None:
+    """A game that is exported and adapted again plays the same match."""
     env = to_aec(make("classic/tictactoe_v3"))
     env.reset(seed=0)
     for cell in (0, 3, 1, 4, 2):
@@ -84,7 +84,7 @@ def test_there_and_back() -> None:
     assert env.terminations == {"player_0": True, "player_1": True}
 
 
-def test_seats_of_one_tick_are_asked_in_turn() -> None:
+def test_seats_of_one_tick_step_in_turn() -> None:
     """In a simultaneous game the rewards come when the last seat has acted."""
     env = to_aec(make("classic/rps_v2"))
     env.reset(seed=0)
@@ -96,7 +96,7 @@ def test_seats_of_one_tick_are_asked_in_turn() -> None:
     assert (env.agent_selection, env.rewards) == ("player_1", {"player_0": 0, "player_1": 0})
 
 
-def test_mask_of_who_waits_is_empty() -> None:
+def test_the_mask_of_a_waiting_agent_is_empty() -> None:
     """As in PettingZoo's classic games, only the agent to act has legal actions."""
     env = to_aec(make("classic/connect_four_v3"))
     env.reset(seed=0)
@@ -104,7 +104,7 @@ def test_mask_of_who_waits_is_empty() -> None:
     assert env.observe("player_1")["action_mask"].sum() == 0
 
 
-def test_masks_are_what_spaces_sample_with() -> None:
+def test_masks_have_the_form_that_sample_takes() -> None:
     """A game of several labels has a mask for each of them."""
     env = to_aec(make_targets())
     env.reset(seed=0)
@@ -114,7 +114,7 @@ def test_masks_are_what_spaces_sample_with() -> None:
     assert space.contains(space.sample(observation["action_mask"]))
 
 
-def test_truncation_is_passed_on() -> None:
+def test_truncation_is_exported() -> None:
     """A match that is cut off is truncated, not terminated."""
     env = to_parallel(make("classic/rps_v2", max_ticks=1))
     env.reset(seed=0)
@@ -125,7 +125,7 @@ def test_truncation_is_passed_on() -> None:
 
 
 def test_observations_are_copies() -> None:
-    """What was observed does not change when the game goes on."""
+    """An observation does not change when the game continues."""
     env = to_aec(make("classic/connect_four_v3"))
     env.reset(seed=0)
     before = env.observe("player_0")["observation"]
@@ -136,7 +136,7 @@ def test_observations_are_copies() -> None:
 
 
 def test_resets_without_seed_differ() -> None:
-    """Without a seed each match is another, and the sequence repeats after a seed."""
+    """Matches without a seed differ, and the sequence repeats after a seed."""
     env = to_parallel(make("toy_chase:Chase"))
 
     def starts():
@@ -148,13 +148,13 @@ def test_resets_without_seed_differ() -> None:
 
 
 def test_turn_based_is_not_parallel() -> None:
-    """A turn-based game is refused with what to do instead."""
-    with pytest.raises(ContractError, match="turn-based; export it with to_aec"):
+    """The message names `to_aec`."""
+    with pytest.raises(ContractError, match="turn-based; use to_aec"):
         to_parallel(make("classic/tictactoe_v3"))
 
 
 def test_one_match_only() -> None:
-    """A batch has no PettingZoo form."""
+    """A batch of matches cannot be exported."""
     env = make_environment(PettingZooConfig(id="classic/rps_v2"), num_matches=2)
     with pytest.raises(ContractError, match="num_matches=1, not 2"):
         to_aec(env)
@@ -177,7 +177,7 @@ def test_nothing_to_render() -> None:
 
 
 def test_vector_actions() -> None:
-    """Actions of several labels are passed on."""
+    """Actions of several labels are exported."""
     env = to_parallel(make("toy_chase:Chase"))
     env.reset(seed=0)
     _, rewards, *_ = env.step({"hunter_0": 1, "prey_0": np.array([1, 0]), "prey_1": np.array([2, 1])})

@@ -1,22 +1,23 @@
-"""Many copies of a game that plays one match at a time, as one batched environment.
+"""Copies of a game that plays one match at a time, as one batched environment.
 
-This is what adapters to other libraries are made of: an adapter implements `ScalarGame` for one match, `Copies` does
-the rest. It is not meant for writing games; a game of one's own is a PettingZoo or Gymnasium environment, or a batched
+Adapters to other libraries are built on it: an adapter implements `ScalarGame` for one match, and `Copies` makes the
+batched environment. To write a new game, write a PettingZoo or Gymnasium environment, or a batched
 `ludus.environment.Environment`.
 
 ::
 
-    Copies ── slice of rows ── games 1 … n               in this process, one after another
-       └───── worker process ── slice of rows …          spread over `workers` processes
+    Copies ── slice of matches ── games 1 … n              in this process, one after another
+       └───── worker process ── slice of matches …         in `workers` processes
 
-Every game is bound once to views of its row: it reads its actions there and writes its tick there, so that nothing is
-packed or copied on the way, in this process or another. Workers map the same unlinked temporary file; one socket each
-carries a byte per step and back. They make their games from an import path and options that JSON can carry, never from
-a pickle, and end when the socket closes. The same seeds give the same matches with any number of workers.
+Every game is bound once to views of the arrays of its match. It reads its actions from them and writes its tick to
+them, so that nothing is serialized or copied, also between processes. Workers map the same unlinked temporary file.
+Each has a socket, which carries one byte per step in each direction. Workers make their games from an import path and
+JSON options, never from a pickle, and exit when the socket closes. The same seeds give the same matches with any number
+of workers.
 """
 
+from ludus_copies.arrays import MatchArrays, ScalarGame
 from ludus_copies.copies import Copies
-from ludus_copies.rows import Row, ScalarGame
 from ludus_copies.spaces import (
     action_reader,
     fold_seed,
@@ -28,7 +29,7 @@ from ludus_copies.spaces import (
 
 __all__ = [
     "Copies",
-    "Row",
+    "MatchArrays",
     "ScalarGame",
     "action_reader",
     "fold_seed",

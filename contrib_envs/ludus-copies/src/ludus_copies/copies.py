@@ -1,4 +1,4 @@
-"""The environment made of copies."""
+"""A batched environment made of copies of a scalar game."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from ludus.environment import Role, Scenario, Tick, checked_scenarios
 from ludus.errors import ContractError
 from ludus.spaces import is_continuous, label_sizes
 
-from ludus_copies.rows import Arrays, GameSlice, Start, allocate, make_game
-from ludus_copies.workers import WorkerPool
+from ludus_copies.arrays import BatchArrays, GameBatch, MatchStart, allocate, make_game
+from ludus_copies.workers import ProcessPool
 
 __all__ = ["Copies"]
 
@@ -22,13 +22,13 @@ class Copies:
 
     Args:
         factory: ``"package.module:callable"`` that makes one `ScalarGame`.
-        options: Keyword arguments of that callable; JSON must be able to carry them where there are workers.
+        options: Keyword arguments of that callable; JSON values if there are workers.
         num_matches: B.
-        workers: How many processes to spread the rows over; 0 plays all rows in this one.
-        timeout_s: How long a worker may take for one step or one round of resets, or to start, which may take a minute.
+        workers: Number of worker processes that share the matches; 0 plays all matches in this process.
+        timeout_s: Timeout of a worker for one step, for a set of resets, and for its start, which may take a minute.
 
     Raises:
-        WorkerError: A worker process could not be started, failed, died or did not answer in time.
+        WorkerError: A worker process could not be started, failed, died or timed out.
     """
 
     def __init__(
@@ -45,11 +45,11 @@ class Copies:
         game = make_game(factory, options)
         self.spec = game.spec
         self.num_matches = num_matches
-        self._rows: GameSlice | WorkerPool
+        self._games: GameBatch | ProcessPool
         if workers:
             masked = game.masked_roles
             game.close()
-            self._rows = WorkerPool(
+            self._games = ProcessPool(
                 factory,
                 options,
                 layout=functools.partial(allocate, self.spec, masked, num_matches=num_matches),
@@ -57,13 +57,13 @@ class Copies:
                 workers=min(workers, num_matches),
                 timeout_s=timeout_s,
             )
-            self._arrays = self._rows.arrays
+            self._arrays = self._games.arrays
         else:
             games = [game, *(make_game(factory, options) for _ in range(1, num_matches))]
             self._arrays = allocate(self.spec, game.masked_roles, num_matches=num_matches)
-            self._rows = GameSlice(games, self._arrays)
-        self._legality = [
-            _Legality(role, self._arrays) for role in self.spec.roles if not is_continuous(role.action_space)
+            self._games = GameBatch(games, self._arrays)
+        self._legality_checks = [
+            _LegalityCheck(role, self._arrays) for role in self.spec.roles if not is_continuous(role.action_space)
         ]
 
     def reset(
@@ -73,18 +73,18 @@ class Copies:
         indices: np.ndarray | None = None,
         scenarios: Sequence[Scenario] | None = None,
     ) -> Tick:
-        """Start new matches in the given rows, see `ludus.environment.Environment.reset`.
+        """Start new matches, see `ludus.environment.Environment.reset`.
 
         Raises:
-            ContractError: The numbers of rows, seeds and scenarios differ, or the game has no such scenario, or the
+            ContractError: The numbers of matches, seeds and scenarios differ, or the game has no such scenario, or the
                 default one is given parameters.
         """
-        numbers = range(self.num_matches) if indices is None else indices.tolist()
-        if len(numbers) != len(seeds):
-            raise ContractError(f"expected one seed for each of {len(numbers)} rows, got {len(seeds)}")
-        known = dict.fromkeys(self.spec.scenarios)  # what parameters they take is for the game to say
-        chosen = checked_scenarios(scenarios, len(numbers), known=known) or [Scenario()] * len(numbers)
-        self._rows.reset([Start(*start) for start in zip(numbers, seeds.tolist(), chosen, strict=True)])
+        chosen = range(self.num_matches) if indices is None else indices.tolist()
+        if len(chosen) != len(seeds):
+            raise ContractError(f"expected one seed for each of {len(chosen)} matches, got {len(seeds)}")
+        known = dict.fromkeys(self.spec.scenarios)  # the game checks the parameters
+        started = checked_scenarios(scenarios, len(chosen), known=known) or [Scenario()] * len(chosen)
+        self._games.reset([MatchStart(*start) for start in zip(chosen, seeds.tolist(), started, strict=True)])
         return self._arrays.tick
 
     def step(self, actions: Mapping[str, np.ndarray]) -> Tick:
@@ -92,7 +92,7 @@ class Copies:
 
         Raises:
             ContractError: The actions of a role are missing, have the wrong shape, or that of an acting seat is
-                illegal. No match has moved then.
+                illegal. No match has advanced then.
         """
         for role, mine in self._arrays.actions.items():
             given = actions.get(role)
@@ -100,25 +100,25 @@ class Copies:
                 got = "nothing" if given is None else f"shape {given.shape}"
                 raise ContractError(f"{self.spec.name}: expected actions {mine.shape} of role {role!r}, got {got}")
             np.copyto(mine, given, casting="same_kind")
-        for legality in self._legality:
-            legality.check()
-        self._rows.step()
+        for legality_check in self._legality_checks:
+            legality_check()
+        self._games.step()
         return self._arrays.tick
 
     def close(self) -> None:
-        """Close all games and end all workers; closing twice is harmless."""
-        self._rows.close()
+        """Close all games and stop all workers; closing twice is harmless."""
+        self._games.close()
 
 
-class _Legality:
-    """Refuses illegal actions of acting seats: the libraries behind raise anything, or nothing and lose the match.
+class _LegalityCheck:
+    """Checks the actions of acting seats, since libraries raise arbitrary errors for illegal actions, or end the match.
 
     Args:
-        role: With labels for actions.
-        arrays: Of all matches.
+        role: Role with discrete actions.
+        arrays: Arrays of all matches.
     """
 
-    def __init__(self, role: Role, arrays: Arrays) -> None:
+    def __init__(self, role: Role, arrays: BatchArrays) -> None:
         seen, actions = arrays.tick.roles[role.name], arrays.actions[role.name]
         self._name, self._seats = role.name, role.num_seats
         self._sizes = np.array(label_sizes(role.action_space))
@@ -127,10 +127,12 @@ class _Legality:
         self._mask = None if seen.action_mask is None else seen.action_mask.ravel()
         choices = int(self._sizes.sum())
         offsets = np.cumsum(self._sizes) - self._sizes
-        self._first = np.arange(self._acting.size)[:, None] * choices + offsets  # where a label's mask starts
+        self._first = (
+            np.arange(self._acting.size)[:, None] * choices + offsets
+        )  # index of each label's mask in the flat mask array
 
-    def check(self) -> None:
-        """Look at the actions of all acting seats.
+    def __call__(self) -> None:
+        """Check the actions of all acting seats.
 
         Raises:
             ContractError: One of them is out of range or masked.
@@ -142,5 +144,7 @@ class _Legality:
             wrong = ~self._mask.take(self._first.take(acting, axis=0) + given)
         if wrong.any():
             at = int(wrong.any(axis=1).argmax())
-            row, seat = divmod(int(acting[at]), self._seats)
-            raise ContractError(f"illegal action {given[at].tolist()} of role {self._name!r}, match {row}, seat {seat}")
+            match, seat = divmod(int(acting[at]), self._seats)
+            raise ContractError(
+                f"illegal action {given[at].tolist()} of role {self._name!r}, match {match}, seat {seat}"
+            )

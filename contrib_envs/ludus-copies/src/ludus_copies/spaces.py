@@ -1,4 +1,4 @@
-"""Spaces, observations, actions and seeds of other libraries, translated for rows."""
+"""Conversion of spaces, observations, actions and seeds of other libraries."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ __all__ = [
 
 
 def fold_seed(seed: int) -> int:
-    """Fold a 64-bit seed into the 31 bits that every library takes."""
+    """Fold a 64-bit seed into the 31 bits that every library accepts."""
     return (seed ^ seed >> 31 ^ seed >> 62) & 0x7FFFFFFF
 
 
 def plain_observation_space(space: Space[Any]) -> Space[Any]:
-    """Return the space with its Tuple parts as Dict parts keyed ``"0"``, ``"1"``, …; other spaces as they are."""
+    """Return the space with its Tuple parts as Dict parts keyed ``"0"``, ``"1"``, …; other spaces unchanged."""
     if isinstance(space, spaces.Tuple):
         return spaces.Dict({str(i): plain_observation_space(part) for i, part in enumerate(space.spaces)})
     if isinstance(space, spaces.Dict):
@@ -39,11 +39,11 @@ def observation_writer(space: Space[Any], views: Mapping[str, np.ndarray]) -> Ca
     """Return a function that writes an observation of `space` into `views`, which has one array per leaf.
 
     Args:
-        space: As the scalar game declares it; Tuple and Dict parts may be nested.
-        views: The leaves of `plain_observation_space`, of one seat.
+        space: Space declared by the scalar game; Tuple and Dict parts may be nested.
+        views: Leaves of `plain_observation_space` of one seat.
 
-    The function raises `ContractError` for parts of another shape, for real numbers in a leaf of integers, and for
-    integers that a leaf's dtype does not hold. Other dtypes than the space's own are converted.
+    The function raises `ContractError` for parts of another shape, for real numbers in an integer leaf, and for
+    integers out of range of the leaf's dtype. It converts other dtypes.
     """
     paths = list(_paths(space))
     if paths == [()]:
@@ -65,7 +65,7 @@ def _leaf_writer(name: str, view: np.ndarray) -> Callable[[Any], None]:
     held = range(np.iinfo(dtype).min, np.iinfo(dtype).max + 1) if is_whole else ()
 
     def write(part: Any) -> None:
-        # Games of Discrete observations return Python's numbers: an array of each would take as long as their step.
+        # Discrete observations are Python integers: converting them to arrays would take as long as a step.
         if (getattr(part, "dtype", None) is dtype and part.shape == shape) or (type(part) is int and part in held):
             view[...] = part
         else:
@@ -75,7 +75,7 @@ def _leaf_writer(name: str, view: np.ndarray) -> Callable[[Any], None]:
 
 
 def _write_checked(name: str, view: np.ndarray, part: np.ndarray) -> None:
-    """Write what is not just as declared: NumPy would broadcast it, cut off fractions and wrap what is out of range."""
+    """Write a part that differs from the declaration, without NumPy's broadcasting, truncation and wrap-around."""
     is_real = view.dtype.kind == "f"
     if part.shape != view.shape or part.dtype.kind not in ("biuf" if is_real else "biu"):
         raise ContractError(
@@ -98,14 +98,14 @@ def _paths(space: Space[Any]) -> Iterable[tuple[Any, ...]]:
 def mask_writer(view: np.ndarray | None) -> Callable[[Any], None]:
     """Return a function that writes an action mask into `view`: an array, or a tuple of the masks of labels.
 
-    Gymnasium and PettingZoo hand masks out beside observations, so that nothing tells beforehand whether there will be
-    any. Without one (None) everything is legal.
+    Gymnasium and PettingZoo return masks beside observations, so that no space declares whether there are any. Without
+    a mask (None) every action is legal.
 
     Args:
         view: ``[A] bool``, the masks of all labels side by side; None where no mask came with the first reset.
 
-    The function raises `ContractError` for a mask of another length, one of real numbers that are not 0 and 1, such as
-    what is added to logits, and one that nobody has announced.
+    The function raises `ContractError` for a mask of another length, for values other than 0 and 1, such as terms to
+    add to logits, and for a mask where the first reset returned none.
     """
 
     def write(mask: Any) -> None:
@@ -131,10 +131,10 @@ def _side_by_side(mask: Any) -> np.ndarray:
 
 
 def plain_action_space(space: Space[Any]) -> Space[Any]:
-    """Return the space as roles declare it: Discrete and MultiDiscrete from 0, MultiBinary as labels, Box flat.
+    """Return the action space of a role: Discrete and MultiDiscrete from 0, MultiBinary as labels, Box flat.
 
     Raises:
-        ContractError: It is none of these.
+        ContractError: The space is of another type.
     """
     if isinstance(space, spaces.Box):
         return spaces.Box(space.low.ravel().astype(np.float32), space.high.ravel().astype(np.float32))
@@ -147,7 +147,7 @@ def plain_action_space(space: Space[Any]) -> Space[Any]:
 def action_reader(space: Space[Any], view: np.ndarray) -> Callable[[], Any]:
     """Return a function that reads the action in `view` (``[L] int64`` or ``[D] float32``) as one of `space`.
 
-    In a Box of integers it is the nearest one.
+    For an integer Box it returns the nearest integers.
     """
     if isinstance(space, spaces.Discrete):
         start = int(space.start)
@@ -157,12 +157,12 @@ def action_reader(space: Space[Any], view: np.ndarray) -> Callable[[], Any]:
         if np.issubdtype(dtype, np.integer):
             bounds = list(zip(low.ravel().tolist(), high.ravel().tolist(), strict=True))
             return lambda: np.array(_nearest_integers(view.tolist(), bounds), dtype).reshape(shape)
-        # Bounds that float32 rounds outwards would otherwise be left by actions at the edge.
+        # Float32 may round bounds outwards, so actions at the edge could leave the box.
         return lambda: np.clip(view.astype(dtype).reshape(shape), low, high)
     starts = np.ravel(getattr(space, "start", 0))
     return lambda: (view + starts).astype(space.dtype).reshape(space.shape)
 
 
 def _nearest_integers(numbers: Iterable[float], bounds: Iterable[tuple[int, int]]) -> list[int]:
-    """Return the integers next to numbers within bounds, in Python's numbers: no float holds every bound of int64."""
+    """Return the nearest integers within bounds, as Python integers: floats cannot represent all bounds of int64."""
     return [round(min(max(number, low), high)) for number, (low, high) in zip(numbers, bounds, strict=True)]

@@ -1,8 +1,9 @@
-"""Worker processes that play slices of rows for `ludus_copies`: both ends of the socket.
+"""Worker processes that play slices of the matches for `ludus_copies`: both ends of the socket.
 
-A request is one byte: ``s`` steps, ``r`` resets and is followed by its length (4 bytes, big endian) and a JSON list of
-[row, seed, scenario name, scenario parameters]. The answer is ``.`` when it is done, or ``!`` and a sentence up to the
-end of the stream. The first message, framed like a reset, tells a new worker what to make; it answers as to a request.
+A request is one byte: ``s`` for a step, or ``r`` for resets, followed by a length (4 bytes, big endian) and a JSON list
+of [match index in the slice, seed, scenario name, scenario parameters]. The reply is ``.`` after success, or ``!`` and
+an error message up to the end of the stream. The first message, framed like a reset, holds the parameters of the games;
+the worker replies to it as to a request.
 """
 
 from __future__ import annotations
@@ -25,24 +26,24 @@ from typing import Any
 from ludus.environment import Scenario
 from ludus.errors import WorkerError
 
-from ludus_copies.rows import Arrays, GameSlice, Start, allocate, make_game
+from ludus_copies.arrays import BatchArrays, GameBatch, MatchStart, allocate, make_game
 
-__all__ = ["WorkerPool", "serve"]
+__all__ = ["ProcessPool", "serve"]
 
 _CLOSE_TIMEOUT_S = 5.0
-_START_TIMEOUT_S = 60.0  # an interpreter with its imports and a game's engine, whatever a step may take
+_START_TIMEOUT_S = 60.0  # time to start an interpreter and import the game, also if steps are fast
 
 
-class WorkerPool:
-    """All rows of a batch, spread evenly over worker processes.
+class ProcessPool:
+    """All matches of a batch, divided evenly among worker processes.
 
     Args:
         factory: See `ludus_copies.Copies`.
         options: Likewise.
-        layout: Lays the arrays out, in ``buffer`` where one is given.
+        layout: Allocates the arrays, in ``buffer`` if one is given.
         num_matches: B.
         workers: At least 1, at most B.
-        timeout_s: How long one answer may take; the first, for which games are made, at least a minute.
+        timeout_s: Timeout of a reply; for the first one, before which games are made, at least a minute.
     """
 
     def __init__(
@@ -50,7 +51,7 @@ class WorkerPool:
         factory: str,
         options: Mapping[str, Any],
         *,
-        layout: Callable[..., Arrays],
+        layout: Callable[..., BatchArrays],
         num_matches: int,
         workers: int,
         timeout_s: float,
@@ -73,18 +74,18 @@ class WorkerPool:
                 raise
         self._wait(self._workers)
         for worker in self._workers:
-            worker.limit(timeout_s)
+            worker.set_timeout(timeout_s)
 
-    def reset(self, starts: Sequence[Start]) -> None:
-        """Start matches in the rows named."""
+    def reset(self, starts: Sequence[MatchStart]) -> None:
+        """Start matches."""
         self._require_open()
-        asked = []
+        busy = []
         for worker in self._workers:
-            mine = [start for start in starts if worker.low <= start.row < worker.high]
+            mine = [start for start in starts if worker.low <= start.index < worker.high]
             if mine:
                 worker.send_reset(mine)
-                asked.append(worker)
-        self._wait(asked)
+                busy.append(worker)
+        self._wait(busy)
 
     def step(self) -> None:
         """Advance all running matches by one tick."""
@@ -102,44 +103,44 @@ class WorkerPool:
             for worker in workers:
                 worker.wait()
         except BaseException:
-            self.close()  # answers of the others would be taken for those of the next request
+            self.close()  # unread replies would be taken for replies to the next request
             raise
 
     def close(self) -> None:
-        """End all workers, by force where asking does not help."""
+        """Stop all workers; terminate and kill those that do not exit."""
         for worker in self._workers:
-            worker.hang_up()
-        for end in (_Worker.terminate, _Worker.kill):
-            deadline_s = time.monotonic() + _CLOSE_TIMEOUT_S  # for all together
-            for worker in [worker for worker in self._workers if not worker.ended(deadline_s)]:
-                end(worker)
+            worker.close_socket()
+        for stop in (_Worker.terminate, _Worker.kill):
+            deadline_s = time.monotonic() + _CLOSE_TIMEOUT_S  # for all workers together
+            for worker in [worker for worker in self._workers if not worker.wait_for_exit(deadline_s)]:
+                stop(worker)
         self._workers = []
 
 
 class _Worker:
-    """The near end of one worker process, which plays the rows ``low : high``."""
+    """The parent's end of one worker process, which plays the matches ``low : high``."""
 
     def __init__(self, order: Mapping[str, Any], low: int, high: int, *, memory: int, timeout_s: float) -> None:
         hello = _frame({**order, "low": low, "high": high})
         self.low = low
         self.high = high
         self._socket, far = socket.socketpair()
-        self.limit(timeout_s)
+        self.set_timeout(timeout_s)
         with far:
             self._process = subprocess.Popen(  # noqa: S603  this interpreter, this package
-                [sys.executable, "-m", "ludus_copies", str(far.fileno()), str(memory), f"rows={low}:{high}"],
+                [sys.executable, "-m", "ludus_copies", str(far.fileno()), str(memory), f"matches={low}:{high}"],
                 pass_fds=(far.fileno(), memory),
                 stdin=subprocess.DEVNULL,
                 env=_child_environment(),
             )
         self.send(hello)
 
-    def limit(self, timeout_s: float) -> None:
-        """Let answers take so long at most."""
+    def set_timeout(self, timeout_s: float) -> None:
+        """Set the timeout of replies."""
         self._socket.settimeout(timeout_s)
 
     def send(self, request: bytes) -> None:
-        """Send a request; a dead worker is noticed when its answer is awaited."""
+        """Send a request; `wait` reports a dead worker."""
         try:
             self._socket.sendall(request)
         except (BrokenPipeError, ConnectionResetError):
@@ -147,34 +148,34 @@ class _Worker:
         except OSError as error:
             raise self._error(f"cannot be reached: {error}") from error
 
-    def send_reset(self, starts: Sequence[Start]) -> None:
-        """Ask for new matches."""
-        rows = [(s.row - self.low, s.seed, s.scenario.name, dict(s.scenario.parameters)) for s in starts]
-        self.send(b"r" + _frame(rows))
+    def send_reset(self, starts: Sequence[MatchStart]) -> None:
+        """Send a request for new matches."""
+        starts_json = [(s.index - self.low, s.seed, s.scenario.name, dict(s.scenario.parameters)) for s in starts]
+        self.send(b"r" + _frame(starts_json))
 
     def wait(self) -> None:
-        """Return when the worker has done what it was asked.
+        """Wait for the reply to the last request.
 
         Raises:
-            WorkerError: It failed, died, or took too long.
+            WorkerError: The worker failed, died, or timed out.
         """
         try:
-            answer = self._socket.recv(1)
+            reply = self._socket.recv(1)
         except ConnectionResetError:
-            answer = b""
+            reply = b""
         except TimeoutError:
             waited = f"{self._socket.gettimeout():g} s"
-            raise self._error(f"did not answer for {waited}; the game hangs or needs longer") from None
+            raise self._error(f"did not reply for {waited}; the game hangs or is slower than the timeout") from None
         except OSError as error:
             raise self._error(f"cannot be reached: {error}") from error
-        if answer == b"!":
+        if reply == b"!":
             with self._socket.makefile("rb") as stream:
                 raise self._error("failed: " + stream.read().decode(errors="replace"))
-        if answer != b".":
+        if reply != b".":
             raise self._error(f"died ({self._death()}); the game's library may have crashed, see its messages above")
 
     def _death(self) -> str:
-        if not self.ended(time.monotonic() + _CLOSE_TIMEOUT_S):
+        if not self.wait_for_exit(time.monotonic() + _CLOSE_TIMEOUT_S):
             return "closed its socket"
         code = self._process.returncode
         return f"signal {signal.Signals(-code).name}" if code < 0 else f"exit status {code}"
@@ -182,21 +183,21 @@ class _Worker:
     def _error(self, what: str) -> WorkerError:
         return WorkerError(f"worker process {self._process.pid} of matches {self.low} to {self.high - 1} {what}")
 
-    def hang_up(self) -> None:
-        """Tell the worker to end by closing its socket."""
+    def close_socket(self) -> None:
+        """Close the socket, on which the worker exits."""
         self._socket.close()
 
     def terminate(self) -> None:
-        """Ask the process to end."""
+        """Terminate the process."""
         self._process.terminate()
 
     def kill(self) -> None:
-        """End the process."""
+        """Kill the process."""
         self._process.kill()
         self._process.wait()
 
-    def ended(self, deadline_s: float) -> bool:
-        """Return whether the process has ended, waiting until a time of the monotonic clock."""
+    def wait_for_exit(self, deadline_s: float) -> bool:
+        """Wait for the process to exit until a time of the monotonic clock, and return whether it has."""
         try:
             self._process.wait(max(0.0, deadline_s - time.monotonic()))
         except subprocess.TimeoutExpired:
@@ -210,30 +211,32 @@ def _frame(value: Any) -> bytes:
 
 
 def _child_environment() -> dict[str, str]:
-    """Return the environment variables of a worker: the same modules as here, and no threads of its own."""
+    """Return the environment variables of a worker: the import path of this process, and a single thread."""
     path = os.pathsep.join(entry or str(Path.cwd()) for entry in sys.path)
     return {"OMP_NUM_THREADS": "1", **os.environ, "PYTHONPATH": path, "PYTHONSAFEPATH": "1"}
 
 
 def serve(*, descriptor: int, memory: int) -> None:
-    """Answer requests on the socket with that descriptor until the other end closes."""
+    """Serve requests on the socket of a descriptor until the other end closes it."""
     with socket.socket(fileno=descriptor) as near, near.makefile("rb") as stream:
-        rows = None
+        games = None
         try:
-            rows = _make_rows(_read_json(stream), memory)
+            games = _make_games(_read_json(stream), memory)
             near.sendall(b".")
             while request := stream.read(1):
                 if request == b"s":
-                    rows.step()
+                    games.step()
                 else:
-                    rows.reset([Start(row, seed, _scenario(*rest)) for row, seed, *rest in _read_json(stream)])
+                    games.reset(
+                        [MatchStart(index, seed, _scenario(*rest)) for index, seed, *rest in _read_json(stream)]
+                    )
                 near.sendall(b".")
-        except Exception as error:  # noqa: BLE001  whatever the game raises is for the other end to report
-            with suppress(BrokenPipeError, ConnectionResetError):  # it closes as soon as one worker has failed
+        except Exception as error:  # noqa: BLE001  the other end reports any error of the game
+            with suppress(BrokenPipeError, ConnectionResetError):  # the parent closes as soon as one worker fails
                 near.sendall(f"!{type(error).__name__}: {error}".encode())
         finally:
-            if rows is not None:
-                rows.close()
+            if games is not None:
+                games.close()
 
 
 def _read_json(stream: Any) -> Any:
@@ -244,10 +247,10 @@ def _scenario(name: str, parameters: dict[str, float]) -> Scenario:
     return Scenario(name=name, parameters=parameters)
 
 
-def _make_rows(order: dict[str, Any], memory: int) -> GameSlice:
-    games = [make_game(order["factory"], order["options"]) for _ in range(order["low"], order["high"])]
+def _make_games(order: dict[str, Any], memory: int) -> GameBatch:
+    copies = [make_game(order["factory"], order["options"]) for _ in range(order["low"], order["high"])]
     buffer = mmap.mmap(memory, 0)
-    arrays = allocate(games[0].spec, games[0].masked_roles, num_matches=order["num_matches"], buffer=buffer)
+    arrays = allocate(copies[0].spec, copies[0].masked_roles, num_matches=order["num_matches"], buffer=buffer)
     if arrays.layout != order["layout"]:
         raise ValueError(f"the game has other spaces in this process: {arrays.layout} instead of {order['layout']}")
-    return GameSlice(games, arrays.rows(order["low"], order["high"]))
+    return GameBatch(copies, arrays.slice(order["low"], order["high"]))

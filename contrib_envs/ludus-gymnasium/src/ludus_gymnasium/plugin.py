@@ -1,4 +1,4 @@
-"""Entry point of ludus-gymnasium."""
+"""Components of this distribution."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ LUDUS_API = 1
 
 @hookimpl
 def ludus_register_environments() -> list[Component]:
-    """Offer every single-agent Gymnasium environment under one name."""
+    """Register one environment for all single-agent Gymnasium environments."""
     return [
         Component(
             name="gymnasium",

@@ -1,4 +1,4 @@
-"""The average of policies, one of which is drawn at the start of a match and kept."""
+"""The average of several policies, as in fictitious play."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ __all__ = ["average_policy", "reach"]
 
 
 def reach(policies: np.ndarray, *, states: InformationStates) -> np.ndarray:
-    r"""Return how likely each player's own decisions lead to each information state.
+    r"""Return the probability with which a player's own decisions lead to each information state.
 
-    With perfect recall that is the product of the player's own action probabilities on the way,
-    :math:`x_k(s) = x_k(parent(s)) \pi_k(parent\_action(s) | parent(s))`, which is 1 where it has not decided yet.
+    With perfect recall it is the product of the player's own action probabilities on the path,
+    :math:`x_k(s) = x_k(parent(s)) \pi_k(parent\_action(s) | parent(s))`, and 1 before its first decision.
 
     Args:
         policies: ``[K, N, A]`` action probabilities of K policies.
@@ -32,19 +32,18 @@ def reach(policies: np.ndarray, *, states: InformationStates) -> np.ndarray:
 def average_policy(policies: np.ndarray, *, states: InformationStates, weights: np.ndarray | None = None) -> np.ndarray:
     r"""Return the policy that plays like a mixture of K policies, as in fictitious play.
 
-    The mixture draws policy k with probability :math:`w_k` at the start of a match and keeps it. What it plays in an
-    information state s is therefore not the mean of what the K policies play there: those that seldom get there count
-    less (Kuhn's theorem),
+    The mixture draws policy k with probability :math:`w_k` at the start of a match and follows it. The equivalent
+    policy in an information state s weighs the K policies by how often they reach s (Kuhn's theorem),
 
     .. math:: \bar\pi(a|s) = \frac{\sum_k w_k x_k(s) \pi_k(a|s)}{\sum_k w_k x_k(s)},
 
-    with :math:`x_k(s)` from `reach`. Where none of them ever gets, which no opponent can exploit, it is the mean by
-    weights.
+    with :math:`x_k(s)` from `reach`. In states that no policy reaches, which no opponent can exploit, it is the
+    weighted mean.
 
     Args:
         policies: ``[K, N, A]`` action probabilities.
         states: The N information states.
-        weights: ``[K]``, ≥ 0 and not all 0; None: all alike.
+        weights: ``[K]``, ≥ 0 and not all 0; None means equal weights.
 
     Returns:
         ``[N, A] float64``.

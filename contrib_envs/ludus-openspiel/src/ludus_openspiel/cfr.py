@@ -1,4 +1,4 @@
-"""The agent ``openspiel-cfr``: close to an equilibrium of a small game."""
+"""The agent ``openspiel-cfr``: an approximate equilibrium of a small game."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from ludus_openspiel.tree import InformationStates, information_states
 __all__ = ["TableAgent", "make_agent", "solve"]
 
 
-def make_agent(config: CFRConfig, *, spec: EnvironmentSpec, role: str) -> TableAgent:  # noqa: ARG001 - there is one
-    """Find the average policy of CFR and make the agent that plays it in any seat.
+def make_agent(config: CFRConfig, *, spec: EnvironmentSpec, role: str) -> TableAgent:  # noqa: ARG001 - there is one role
+    """Compute the average policy of CFR and return an agent that plays it in any seat.
 
     Raises:
         PluginError: OpenSpiel is not installed.
-        ConfigError: The game is too large or of the wrong kind, or players do not see enough of it.
+        ConfigError: The game is too large or not supported, or its tensor does not distinguish information states.
     """
     game = require_spec(spec)
     states = information_states(game)
@@ -27,23 +27,23 @@ def make_agent(config: CFRConfig, *, spec: EnvironmentSpec, role: str) -> TableA
 
 
 def _require_distinct(states: InformationStates, spec: OpenSpielSpec) -> None:
-    """Raise ConfigError where players see the same in different information states."""
+    """Raise ConfigError if different information states have equal tensors."""
     if len({seen.tobytes() for seen in states.observation}) == states.count:
         return
     has_better = spec.tensor == "observation" and load_game(spec.game).get_type().provides_information_state_tensor
     advice = 'use observation = "information_state"' if has_better else "expected another game"
     raise ConfigError(
-        f"openspiel-cfr: information states of {spec.game} look alike in its {spec.tensor} tensor; {advice}"
+        f"openspiel-cfr: different information states of {spec.game} have equal {spec.tensor} tensors; {advice}"
     )
 
 
 def solve(game: str, states: InformationStates, *, iterations: int, variant: str) -> np.ndarray:
-    """Return the average policy ``[N, A] float64`` of counterfactual regret minimisation, OpenSpiel's own.
+    """Return the average policy ``[N, A] float64`` of OpenSpiel's counterfactual regret minimisation.
 
     Args:
-        game: Name and parameters.
-        states: The game's N information states.
-        iterations: Passes over the game tree.
+        game: Name and parameters of the game.
+        states: The N information states of the game.
+        iterations: Number of passes over the game tree.
         variant: ``"cfr"`` or ``"cfr+"``.
     """
     pyspiel = load_pyspiel()
@@ -58,11 +58,11 @@ def solve(game: str, states: InformationStates, *, iterations: int, variant: str
 
 
 class TableAgent:
-    """Plays from a table what it finds by what it sees.
+    """Plays from a table of action probabilities, indexed by observation.
 
     Args:
         probabilities: ``[N, A]``.
-        states: The N information states that the rows are for, no two of which look alike.
+        states: The N information states of the table, whose observations are distinct.
     """
 
     def __init__(self, probabilities: np.ndarray, *, states: InformationStates) -> None:
@@ -74,10 +74,10 @@ class TableAgent:
         observation: Leaves,
         *,
         action_mask: np.ndarray | None,
-        seat_ids: np.ndarray,  # noqa: ARG002 - it has no memory
+        seat_ids: np.ndarray,  # noqa: ARG002 - it has no state
         rng: np.random.Generator,
     ) -> np.ndarray:
-        """Draw an action in every row, see `ludus.agent.Agent`."""
+        """Draw an action for every row, see `ludus.agent.Agent`."""
         cumulative = self.probabilities(observation, action_mask=action_mask, state={}).cumsum(axis=1)
         drawn = rng.random((len(cumulative), 1)) * cumulative[:, -1:]
         return np.asarray((cumulative <= drawn).sum(axis=1, keepdims=True))
@@ -86,15 +86,15 @@ class TableAgent:
         self,
         observation: Leaves,
         *,
-        action_mask: np.ndarray | None,  # noqa: ARG002 - the table says it
+        action_mask: np.ndarray | None,  # noqa: ARG002 - the table holds legal actions only
         state: Leaves,  # noqa: ARG002 - it has none
     ) -> np.ndarray:
-        """Look the action probabilities up, ``[n, A] float64``, see `ludus_openspiel.querying.ProbabilityPolicy`."""
+        """Return the action probabilities ``[n, A] float64``, see `ludus_openspiel.tabulation.ProbabilityPolicy`."""
         return self._probabilities[[self._number[seen.tobytes()] for seen in observation["obs"]]]
 
-    def initial_state(self, rows: int) -> Leaves:  # noqa: ARG002 - as above
-        """Return nothing."""
+    def initial_state(self, rows: int) -> Leaves:  # noqa: ARG002 - it has no state
+        """Return no leaves; the policy has no state."""
         return {}
 
     def reset(self, seat_ids: np.ndarray) -> None:
-        """Forget nothing."""
+        """Do nothing; the agent has no state."""

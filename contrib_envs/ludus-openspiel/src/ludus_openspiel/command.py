@@ -1,4 +1,4 @@
-"""``ludus exploitability``: how much perfect opponents gain against what a run has learned."""
+"""The command ``ludus exploitability``."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import click
 import numpy as np
 from ludus.runs import open_run
 
-from ludus_openspiel.measuring import Exploitability
-from ludus_openspiel.played import Played
+from ludus_openspiel.exploitability import Exploitability
+from ludus_openspiel.participants import ParticipantPolicies
 
 __all__ = ["exploitability"]
 
@@ -48,42 +48,46 @@ def exploitability(
     """
     with open_run(run_dir) as run:
         chosen = name or next(iter(run.league.players))
-        played = Played.of(run, chosen, all_models=average or history, samples=samples)
-    result = _average(played, len(played.names), weighting) if average or history else _single(played, 0)
+        policies = ParticipantPolicies.load(run, chosen, all_models=average or history, samples=samples)
+    result = (
+        _average_result(policies, len(policies.names), weighting)
+        if average or history
+        else _participant_result(policies, 0)
+    )
     lines = []
-    for count in range(1, 1 + len(played.names) * history):
-        so_far = _average(played, count, weighting)["exploitability"]
-        lines.append(_single(played, count - 1) | {"average": so_far})
+    for count in range(1, 1 + len(policies.names) * history):
+        so_far = _average_result(policies, count, weighting)["exploitability"]
+        lines.append(_participant_result(policies, count - 1) | {"average": so_far})
     if as_json:
         click.echo(json.dumps(result | ({"history": lines} if history else {})))
         return
     for line in lines:
         click.echo(f"{line['participant']}: {line['exploitability']:.4f}, average so far {line['average']:.4f}")
     click.echo(
-        f"{result['participant']} at {played.spec.game}: exploitability {result['exploitability']:.4f}, NashConv "
-        f"{result['nash_conv']:.4f}{f' (estimated from {played.samples} decisions each)' if played.samples else ''}"
+        f"{result['participant']} at {policies.spec.game}: exploitability {result['exploitability']:.4f}, NashConv "
+        f"{result['nash_conv']:.4f}{f' (estimated from {policies.samples} decisions each)' if policies.samples else ''}"
     )
 
 
-def _single(played: Played, index: int) -> dict[str, Any]:
-    """Return what there is to say of one participant."""
-    learned = {} if played.decisions[index] is None else {"decisions": played.decisions[index]}
-    return {"participant": played.names[index], **learned, **_values(played, played.measure(index))}
+def _participant_result(policies: ParticipantPolicies, index: int) -> dict[str, Any]:
+    """Return the result of one participant."""
+    learned = {} if policies.decisions[index] is None else {"decisions": policies.decisions[index]}
+    return {"participant": policies.names[index], **learned, **_shared_values(policies, policies.measure(index))}
 
 
-def _average(played: Played, count: int, weighting: str) -> dict[str, Any]:
-    """Return what there is to say of the average of the first `count` models."""
+def _average_result(policies: ParticipantPolicies, count: int, weighting: str) -> dict[str, Any]:
+    """Return the result of the average of the first `count` models."""
     weights = np.arange(1.0, count + 1) if weighting == "linear" else None
-    about = f"average of {count} models of {played.names[0].partition('@')[0]}"
-    found = played.measure_average(count, weights=weights)
-    return {"participant": about, "models": count, "weighting": weighting, **_values(played, found)}
+    about = f"average of {count} models of {policies.names[0].partition('@')[0]}"
+    found = policies.measure_average(count, weights=weights)
+    return {"participant": about, "models": count, "weighting": weighting, **_shared_values(policies, found)}
 
 
-def _values(played: Played, found: Exploitability) -> dict[str, Any]:
+def _shared_values(policies: ParticipantPolicies, found: Exploitability) -> dict[str, Any]:
     return {
-        "game": played.spec.game,
+        "game": policies.spec.game,
         "exploitability": found.exploitability,
         "nash_conv": found.nash_conv,
         "improvements": list(found.improvements),
-        "samples": played.samples,
+        "samples": policies.samples,
     }

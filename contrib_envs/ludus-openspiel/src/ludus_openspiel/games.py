@@ -1,6 +1,6 @@
-"""Finding OpenSpiel games, and what is known of them before a match starts.
+"""Loading of OpenSpiel games and their specs.
 
-OpenSpiel is imported where it is needed first, so that everything else works without it.
+OpenSpiel is imported on first use, so that everything else works without it.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from ludus.errors import ConfigError, PluginError
 
 __all__ = ["ROLE", "OpenSpielSpec", "load_game", "load_pyspiel", "make_spec", "read_tensor", "require_spec"]
 
-#: The one role; it has a seat, and a team, for every player of the game, in OpenSpiel's order.
+#: The one role, with a seat and a team for every player of the game, in OpenSpiel's order.
 ROLE = "player"
 
 
 @frozen(kw_only=True)
 class OpenSpielSpec(EnvironmentSpec):
-    """What is known of an OpenSpiel game before a match starts.
+    """The spec of an OpenSpiel game.
 
     Args:
         game: Name and parameters as `load_game` takes them.
-        tensor: What players see: ``"information_state"`` or ``"observation"``.
+        tensor: Tensor that players observe: ``"information_state"`` or ``"observation"``.
     """
 
     game: str
@@ -52,15 +52,15 @@ def load_pyspiel() -> Any:
 
 @functools.lru_cache(maxsize=16)
 def load_game(name: str) -> Any:
-    """Return the ``pyspiel.Game`` of that name and parameters; it holds no state, so that all matches share it.
+    """Load a ``pyspiel.Game`` by name and parameters; it is stateless and shared by all matches.
 
     Raises:
         PluginError: OpenSpiel is not installed.
-        ConfigError: There is no such game or parameter, or it cannot be played here.
+        ConfigError: The game or a parameter does not exist, or the game is not supported.
     """
     pyspiel, short = load_pyspiel(), name.partition("(")[0]
     if short.startswith("python_"):
-        importlib.import_module("open_spiel.python.games")  # registers those that are written in Python
+        importlib.import_module("open_spiel.python.games")  # registers games written in Python
     known = pyspiel.registered_names()
     if short not in known:
         close = difflib.get_close_matches(short, known, n=1)
@@ -68,24 +68,24 @@ def load_game(name: str) -> Any:
         raise ConfigError(f"game: OpenSpiel has no game {short!r}{hint}")
     try:
         game = pyspiel.load_game(name)
-    except (pyspiel.SpielError, IndexError) as error:  # the latter where a parameter is missing
+    except (pyspiel.SpielError, IndexError) as error:  # IndexError if a parameter is missing
         raise ConfigError(f"game: {name!r} cannot be made: {str(error).splitlines()[0]}") from error
     kind = game.get_type()
     if kind.dynamics == pyspiel.GameType.Dynamics.MEAN_FIELD:
         raise ConfigError(f"game: {name!r} is a mean field game, which has no matches")
     if kind.chance_mode == pyspiel.GameType.ChanceMode.SAMPLED_STOCHASTIC:
         raise ConfigError(
-            f"game: {name!r} draws its own random numbers, so that no seed says what happens; "
+            f"game: {name!r} draws its own random numbers, which no seed determines; "
             f"expected a game whose chance outcomes are explicit"
         )
     return game
 
 
 def choose_tensor(game: Any, wanted: str) -> str:
-    """Return which tensor players see; `wanted` as in `OpenSpielConfig`.
+    """Return the tensor that players observe; `wanted` as in `OpenSpielConfig`.
 
     Raises:
-        ConfigError: The game does not have it.
+        ConfigError: The game does not have the tensor.
     """
     kind = game.get_type()
     offered = {
@@ -97,16 +97,16 @@ def choose_tensor(game: Any, wanted: str) -> str:
         order = ("information_state", "observation") if hides else ("observation", "information_state")
         wanted = next((name for name in order if offered[name]), "")
     if not offered.get(wanted):
-        names = " and ".join(name for name, there in offered.items() if there) or "no tensor at all"
+        names = " and ".join(name for name, has_tensor in offered.items() if has_tensor) or "no tensor at all"
         raise ConfigError(f"observation: {kind.short_name} has no {wanted or 'tensor'}; it offers {names}")
     return wanted
 
 
 def _tensor_shape(game: Any, tensor: str) -> tuple[int, ...]:
-    """Return the shape of what players see.
+    """Return the shape of a tensor.
 
     Raises:
-        ConfigError: The game says that it has this tensor, and has none.
+        ConfigError: The game declares the tensor but does not have it.
     """
     try:
         has_state = tensor == "information_state"
@@ -117,14 +117,14 @@ def _tensor_shape(game: Any, tensor: str) -> tuple[int, ...]:
 
 
 def read_tensor(state: Any, tensor: str, *, player: int) -> list[float]:
-    """Return what a player sees of a ``pyspiel.State``, flat."""
+    """Return a tensor of a ``pyspiel.State`` for a player, flat."""
     if tensor == "information_state":
         return state.information_state_tensor(player)  # type: ignore[no-any-return]
     return state.observation_tensor(player)  # type: ignore[no-any-return]
 
 
 def make_spec(game: str, *, observation: str, max_ticks: int) -> OpenSpielSpec:
-    """Return what is known before a match starts; arguments as in `OpenSpielConfig`.
+    """Return the spec of a game; arguments as in `OpenSpielConfig`.
 
     Raises:
         PluginError: OpenSpiel is not installed.
@@ -156,10 +156,10 @@ def make_spec(game: str, *, observation: str, max_ticks: int) -> OpenSpielSpec:
 
 
 def require_spec(spec: EnvironmentSpec) -> OpenSpielSpec:
-    """Return the spec of an OpenSpiel game.
+    """Return `spec` as that of an OpenSpiel game.
 
     Raises:
-        ConfigError: It is that of another environment.
+        ConfigError: It is the spec of another environment.
     """
     if not isinstance(spec, OpenSpielSpec):
         raise ConfigError(f"expected a game of the environment 'openspiel', got {spec.name!r}")

@@ -1,4 +1,4 @@
-"""Entry point of ludus-openspiel."""
+"""Components of this distribution."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ LUDUS_API = 1
 
 @hookimpl
 def ludus_register_environments() -> list[Component]:
-    """Offer every OpenSpiel game under one name."""
+    """Register one environment for all of OpenSpiel."""
     return [
         Component(
             name="openspiel",
@@ -22,13 +22,13 @@ def ludus_register_environments() -> list[Component]:
 
 @hookimpl
 def ludus_register_agents() -> list[Component]:
-    """Offer OpenSpiel's tree search and its equilibrium finder for small games."""
+    """Register OpenSpiel's tree search and its CFR solver."""
     return [
         Component(
             name="openspiel-mcts",
             factory="ludus_openspiel.mcts:make_agent",
             config="ludus_openspiel.config:MCTSConfig",
-            summary="OpenSpiel's Monte Carlo tree search, in turn-based games without secrets or chance",
+            summary="OpenSpiel's Monte Carlo tree search, in turn-based games of perfect information without chance",
             environments=("openspiel",),
         ),
         Component(
@@ -43,7 +43,7 @@ def ludus_register_agents() -> list[Component]:
 
 @hookimpl
 def ludus_register_commands() -> list[Component]:
-    """Offer ``ludus exploitability``."""
+    """Register the command ``ludus exploitability``."""
     return [
         Component(
             name="exploitability",

@@ -1,4 +1,4 @@
-"""All information states of a small game, as one batch of what its players see there."""
+"""All information states of a small game as one batch of observations."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ class InformationStates:
     """The N information states of all players of a game; a parent comes before its children.
 
     Args:
-        index: OpenSpiel's string of each information state to its number.
-        player: ``[N] int64``: who decides there.
-        observation: ``[N, …] float32``: what that player sees.
-        action_mask: ``[N, A] bool``: what it may do.
-        parent: ``[N] int64``: where the same player decided last on the way there, -1 where nowhere.
-        parent_action: ``[N] int64``: what it decided there; 0 where there is no parent.
+        index: Number of each information state by OpenSpiel's string.
+        player: ``[N] int64``: player to move.
+        observation: ``[N, …] float32``: observation of that player.
+        action_mask: ``[N, A] bool``: its legal actions.
+        parent: ``[N] int64``: information state of its previous decision, -1 for none.
+        parent_action: ``[N] int64``: its action there; 0 without a parent.
     """
 
     index: Mapping[str, int]
@@ -40,22 +40,22 @@ class InformationStates:
         return len(self.index)
 
     def uniform(self) -> np.ndarray:
-        """Return ``[N, A] float64``: the policy that takes every legal action equally often."""
+        """Return the uniform policy, ``[N, A] float64``."""
         return np.asarray(self.action_mask / self.action_mask.sum(axis=1, keepdims=True))
 
 
 def information_states(spec: OpenSpielSpec, *, max_positions: int = 1_000_000) -> InformationStates:
-    """Walk through a whole game.
+    """Enumerate the information states of a game.
 
     Raises:
-        ConfigError: Players move at once, forget what they knew, or the game has more than `max_positions` or no
-            information states that OpenSpiel tells.
+        ConfigError: The game is simultaneous, has no perfect recall, has more than `max_positions` positions, or
+            OpenSpiel does not provide its information states.
     """
     if spec.turn != "turn-based":
-        raise ConfigError(f"{spec.game}: players move at once; expected a turn-based game")
+        raise ConfigError(f"{spec.game}: players move simultaneously; expected a turn-based game")
     game = load_game(spec.game)
     if not game.get_type().provides_information_state_string:
-        raise ConfigError(f"{spec.game}: OpenSpiel does not tell the information states of this game; expected another")
+        raise ConfigError(f"{spec.game}: OpenSpiel does not provide information states of this game; choose another")
     walk = _Walk(spec=spec, max_positions=max_positions)
     walk.visit(game.new_initial_state(), ((-1, 0),) * game.num_players())
     shape = spec.roles[0].observation_space.shape or ()
@@ -72,7 +72,7 @@ def information_states(spec: OpenSpielSpec, *, max_positions: int = 1_000_000) -
 
 @define(kw_only=True)
 class _Walk:
-    """Visits positions depth first; `last` is per player the number and action of its last decision."""
+    """Visits positions depth first; `last` holds the number and action of each player's last decision."""
 
     spec: OpenSpielSpec
     max_positions: int
@@ -104,5 +104,5 @@ class _Walk:
             self.action_mask.append(state.legal_actions_mask(player))
             self.parent.append(parent)
         elif self.parent[number] != parent:
-            raise ConfigError(f"{self.spec.game}: players forget what they did; expected a game of perfect recall")
+            raise ConfigError(f"{self.spec.game}: the game has no perfect recall, which is required")
         return number

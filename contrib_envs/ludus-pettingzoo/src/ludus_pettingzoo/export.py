@@ -1,8 +1,8 @@
 """ludus environments as PettingZoo environments.
 
 Agents are called ``<role>_<seat>``. Where actions are masked, an observation is a dict of ``"observation"`` and
-``"action_mask"``, as in PettingZoo's own classic games; the mask of an agent that is not to act is all 0. A mask is as
-the action space samples with it: ``[A] int8``, or a tuple of such arrays, one per label of a MultiDiscrete.
+``"action_mask"``, as in PettingZoo's own classic games; the mask of an agent that does not act is all 0. A mask has
+the form that `sample` of the action space takes: ``[A] int8``, or a tuple of such arrays, one per MultiDiscrete label.
 """
 
 from __future__ import annotations
@@ -22,28 +22,28 @@ __all__ = ["to_aec", "to_parallel"]
 
 
 def to_aec(env: Environment) -> AECEnv[str, Any, Any]:
-    """Return a ludus environment with one match as a PettingZoo AEC environment.
+    """Convert a ludus environment with one match to a PettingZoo AEC environment.
 
-    Seats that act on the same tick are asked one after another; the environment advances after the last of them.
+    Seats that act on the same tick step one after another; the environment advances after the last of them.
 
     Raises:
-        ContractError: It has more than one match.
+        ContractError: The environment has more than one match.
     """
     return OrderEnforcingWrapper(_LudusAec(env))
 
 
 def to_parallel(env: Environment) -> ParallelEnv[str, Any, Any]:
-    """Return a ludus environment with one match as a PettingZoo Parallel environment.
+    """Convert a ludus environment with one match to a PettingZoo Parallel environment.
 
     Raises:
-        ContractError: It has more than one match, or is turn-based.
+        ContractError: The environment has more than one match, or is turn-based.
     """
     if env.spec.turn == "turn-based":
-        raise ContractError(f"environment {env.spec.name!r} is turn-based; export it with to_aec")
+        raise ContractError(f"environment {env.spec.name!r} is turn-based; use to_aec")
     return _LudusParallel(env)
 
 
-class _Bridge:
+class _SingleMatch:
     """One match of a ludus environment, by agent."""
 
     def __init__(self, env: Environment) -> None:
@@ -99,14 +99,14 @@ class _Bridge:
     def rewards(self) -> dict[str, float]:
         return {agent: float(self.tick.roles[role.name].reward[0, i]) for agent, (role, i) in self.seats.items()}
 
-    def observe(self, agent: str, *, may_act: bool) -> Any:
+    def observe(self, agent: str, *, acting: bool) -> Any:
         role, seat = self.seats[agent]
         seen = self.tick.roles[role.name]
         leaves = {name: leaf[0, seat].copy() for name, leaf in seen.observation.items()}
         observation = leaves if isinstance(role.observation_space, spaces.Dict) else leaves["obs"]
         if seen.action_mask is None:
             return observation
-        mask = (seen.action_mask[0, seat] & may_act).astype(np.int8)
+        mask = (seen.action_mask[0, seat] & acting).astype(np.int8)
         if isinstance(role.action_space, spaces.MultiDiscrete):
             ends = np.cumsum(label_sizes(role.action_space))
             return {"observation": observation, "action_mask": tuple(np.split(mask, ends[:-1]))}
@@ -137,20 +137,20 @@ class _LudusAec(AECEnv[str, Any, Any]):  # type: ignore[misc]
 
     def __init__(self, env: Environment) -> None:
         super().__init__()
-        self._bridge = _Bridge(env)
-        self.metadata = self._bridge.metadata(parallelizable=env.spec.turn != "turn-based")
+        self._match = _SingleMatch(env)
+        self.metadata = self._match.metadata(parallelizable=env.spec.turn != "turn-based")
         self.render_mode = "ansi" if isinstance(env, Playable) else None
-        self.possible_agents = list(self._bridge.seats)
+        self.possible_agents = list(self._match.seats)
         self.agents: list[str] = []
 
     def observation_space(self, agent: str) -> Space[Any]:
-        return self._bridge.observation_spaces[agent]
+        return self._match.observation_spaces[agent]
 
     def action_space(self, agent: str) -> Space[Any]:
-        return self._bridge.action_spaces[agent]
+        return self._match.action_spaces[agent]
 
     def reset(self, seed: int | None = None, options: Mapping[str, Any] | None = None) -> None:  # noqa: ARG002
-        self._bridge.reset(seed)
+        self._match.reset(seed)
         self.agents = self.possible_agents[:]
         self.rewards = dict.fromkeys(self.agents, 0.0)
         self._cumulative_rewards = dict.fromkeys(self.agents, 0.0)
@@ -160,7 +160,7 @@ class _LudusAec(AECEnv[str, Any, Any]):  # type: ignore[misc]
         self._skip_to_decision()
 
     def observe(self, agent: str) -> Any:
-        return self._bridge.observe(agent, may_act=agent == self.agent_selection and self._is_running())
+        return self._match.observe(agent, acting=agent == self.agent_selection and self._is_running())
 
     def step(self, action: Any) -> None:
         agent = self.agent_selection
@@ -169,7 +169,7 @@ class _LudusAec(AECEnv[str, Any, Any]):  # type: ignore[misc]
             return
         self._cumulative_rewards[agent] = 0.0
         self._clear_rewards()
-        self._bridge.act(agent, action)
+        self._match.act(agent, action)
         self._waiting.remove(agent)
         if self._waiting:
             self.agent_selection = self._waiting[0]
@@ -179,73 +179,73 @@ class _LudusAec(AECEnv[str, Any, Any]):  # type: ignore[misc]
         self._accumulate_rewards()
 
     def _skip_to_decision(self) -> None:
-        """Advance while nobody has to decide, then ask the first who has."""
-        while not (waiting := self._bridge.acting()) and self._is_running():
+        """Advance to the next decision, and select its first agent."""
+        while not (waiting := self._match.acting()) and self._is_running():
             self._advance()
         self._waiting = waiting
         self.agent_selection = waiting[0] if waiting else self.agents[0]
 
     def _advance(self) -> None:
-        self._bridge.advance()
-        for agent, reward in self._bridge.rewards().items():
+        self._match.advance()
+        for agent, reward in self._match.rewards().items():
             self.rewards[agent] += reward
-        self.terminations = dict.fromkeys(self.agents, self._bridge.terminated)
-        self.truncations = dict.fromkeys(self.agents, self._bridge.truncated)
+        self.terminations = dict.fromkeys(self.agents, self._match.terminated)
+        self.truncations = dict.fromkeys(self.agents, self._match.truncated)
 
     def _is_running(self) -> bool:
-        return not (self._bridge.terminated or self._bridge.truncated)
+        return not (self._match.terminated or self._match.truncated)
 
     def render(self) -> str | None:
-        return self._bridge.render()
+        return self._match.render()
 
     def close(self) -> None:
-        self._bridge.env.close()
+        self._match.env.close()
 
 
 class _LudusParallel(ParallelEnv[str, Any, Any]):  # type: ignore[misc]
     """See `to_parallel`."""
 
     def __init__(self, env: Environment) -> None:
-        self._bridge = _Bridge(env)
-        self.metadata = self._bridge.metadata(parallelizable=True)
+        self._match = _SingleMatch(env)
+        self.metadata = self._match.metadata(parallelizable=True)
         self.render_mode = "ansi" if isinstance(env, Playable) else None
-        self.possible_agents = list(self._bridge.seats)
+        self.possible_agents = list(self._match.seats)
         self.agents: list[str] = []
 
     def observation_space(self, agent: str) -> Space[Any]:
-        return self._bridge.observation_spaces[agent]
+        return self._match.observation_spaces[agent]
 
     def action_space(self, agent: str) -> Space[Any]:
-        return self._bridge.action_spaces[agent]
+        return self._match.action_spaces[agent]
 
     def reset(
         self,
         seed: int | None = None,
         options: Mapping[str, Any] | None = None,  # noqa: ARG002
     ) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
-        self._bridge.reset(seed)
+        self._match.reset(seed)
         self.agents = self.possible_agents[:]
         return self._observe(), {agent: {} for agent in self.agents}
 
     def step(self, actions: Mapping[str, Any]) -> tuple[dict[str, Any], ...]:
         for agent, action in actions.items():
-            self._bridge.act(agent, action)
-        self._bridge.advance()
+            self._match.act(agent, action)
+        self._match.advance()
         played = self.agents
-        terminations = dict.fromkeys(played, self._bridge.terminated)
-        truncations = dict.fromkeys(played, self._bridge.truncated)
+        terminations = dict.fromkeys(played, self._match.terminated)
+        truncations = dict.fromkeys(played, self._match.truncated)
         infos: dict[str, Any] = {agent: {} for agent in played}
-        rewards, observations = self._bridge.rewards(), self._observe()
-        if self._bridge.terminated or self._bridge.truncated:
+        rewards, observations = self._match.rewards(), self._observe()
+        if self._match.terminated or self._match.truncated:
             self.agents = []
         return observations, rewards, terminations, truncations, infos
 
     def _observe(self) -> dict[str, Any]:
-        acting = self._bridge.acting()
-        return {agent: self._bridge.observe(agent, may_act=agent in acting) for agent in self.agents}
+        acting = self._match.acting()
+        return {agent: self._match.observe(agent, acting=agent in acting) for agent in self.agents}
 
     def render(self) -> str | None:
-        return self._bridge.render()
+        return self._match.render()
 
     def close(self) -> None:
-        self._bridge.env.close()
+        self._match.env.close()

@@ -7,12 +7,12 @@ from typing import Any
 
 from ludus.environment import EnvironmentSpec, Scenario
 from ludus.errors import ContractError
-from ludus_copies import Row, fold_seed
+from ludus_copies import MatchArrays, fold_seed
 from pettingzoo import AECEnv, ParallelEnv
 
-from ludus_pettingzoo.making import make_pettingzoo, without_checks
-from ludus_pettingzoo.match import MatchRow
-from ludus_pettingzoo.seating import AgentSpaces, Seating, seat_agents
+from ludus_pettingzoo.factory import make_pettingzoo, remove_checks
+from ludus_pettingzoo.match import MatchState
+from ludus_pettingzoo.seating import AgentSpaces, Seating, assign_seats
 
 __all__ = ["AecGame", "ParallelGame", "make_game"]
 
@@ -27,20 +27,20 @@ def make_game(
     teams: Mapping[str, Sequence[str]],
     outcome: str,
 ) -> AecGame | ParallelGame:
-    """Make one PettingZoo environment as a scalar game; arguments as in `PettingZooConfig`.
+    """Make a scalar game of one PettingZoo environment; arguments as in `PettingZooConfig`.
 
     Raises:
         ConfigError: The environment cannot be imported or made, or the teams do not fit its agents.
-        ContractError: It does not say which agents it may have.
+        ContractError: The environment has no `possible_agents`.
     """
     env = make_pettingzoo(id, options, api=api)
     if unwrap:
-        env = without_checks(env)
+        env = remove_checks(env)
     possible = getattr(env, "possible_agents", None)
     if not possible:
-        raise ContractError(f"PettingZoo environment {id!r} has no possible_agents; seats must be known beforehand")
+        raise ContractError(f"PettingZoo environment {id!r} has no possible_agents, which define the seats")
     agents = {a: AgentSpaces(env.observation_space(a), env.action_space(a)) for a in possible}
-    seating = seat_agents(agents, teams=teams)
+    seating = assign_seats(agents, teams=teams)
     game = ParallelGame if isinstance(env, ParallelEnv) else AecGame
     return game(env, seating, max_ticks=max_ticks, outcome=outcome)
 
@@ -54,19 +54,21 @@ class AecGame:
 
     Args:
         env: The environment.
-        seating: Its agents.
-        max_ticks: Truncate after so many ticks; 0 never.
-        outcome: Who wins, see `PettingZooConfig`.
+        seating: Roles and seats of its agents.
+        max_ticks: Number of ticks after which to truncate; 0 means never.
+        outcome: Rule for the outcome, see `PettingZooConfig`.
     """
 
     def __init__(self, env: AECEnv[Any, Any, Any], seating: Seating, *, max_ticks: int, outcome: str) -> None:
         env.reset(seed=0)
         self._env = env
-        self._match = MatchRow(seating, masks_in_infos=_masks_in_infos(env.infos), max_ticks=max_ticks, outcome=outcome)
+        self._match = MatchState(
+            seating, masks_in_infos=_masks_in_infos(env.infos), max_ticks=max_ticks, outcome=outcome
+        )
 
     @property
     def spec(self) -> EnvironmentSpec:
-        """Return what is known before a match starts."""
+        """Return the spec of the environment."""
         return self._match.make_spec("turn-based")
 
     @property
@@ -74,9 +76,9 @@ class AecGame:
         """Return the roles that have action masks."""
         return self._match.masked_roles
 
-    def bind(self, row: Row) -> None:
-        """Keep the arrays of the match."""
-        self._match.bind(row)
+    def bind(self, arrays: MatchArrays) -> None:
+        """Store the arrays of the match."""
+        self._match.bind(arrays)
 
     def reset(self, seed: int, scenario: Scenario) -> None:  # noqa: ARG002  there is only the default
         """Start a match."""
@@ -86,25 +88,31 @@ class AecGame:
         self._select()
 
     def step(self) -> None:
-        """Let the selected agent act."""
+        """Apply the action of the selected agent."""
         env, match = self._env, self._match
         env.step(match.seats[env.agent_selection].read_action())
         match.add_rewards(env.rewards)
         terminations, truncations = env.terminations, env.truncations
         if any(terminations.values()) or any(truncations.values()):
-            agents = env.agents
-            if all(terminations[agent] or truncations[agent] for agent in agents):
-                self._observe(agents)
-                match.end(truncated=any(truncations[agent] and not terminations[agent] for agent in agents))
+            if self._end_if_over():
                 return
-            self._dismiss_dead()
+            self._remove_dead_agents()
         self._select()
-        if match.is_time_up():
+        if match.reached_max_ticks():
             self._observe(env.agents)
             match.end(truncated=True)
 
-    def _dismiss_dead(self) -> None:
-        """Let dead agents take the empty step that removes them."""
+    def _end_if_over(self) -> bool:
+        """End the match if it has ended for all agents, and return whether it has."""
+        terminations, truncations, agents = self._env.terminations, self._env.truncations, self._env.agents
+        if not all(terminations[agent] or truncations[agent] for agent in agents):
+            return False
+        self._observe(agents)
+        self._match.end(truncated=any(truncations[agent] and not terminations[agent] for agent in agents))
+        return True
+
+    def _remove_dead_agents(self) -> None:
+        """Step dead agents with None, which removes them."""
         env = self._env
         agent = env.agent_selection
         while env.terminations[agent] or env.truncations[agent]:
@@ -112,7 +120,7 @@ class AecGame:
             agent = env.agent_selection
 
     def _select(self) -> None:
-        """Show the selected agent what it sees, and let it act."""
+        """Write the observation of the selected agent and mark its seat as acting."""
         env = self._env
         agent = env.agent_selection
         seat = self._match.seats[agent]
@@ -133,21 +141,21 @@ class ParallelGame:
 
     Args:
         env: The environment.
-        seating: Its agents.
-        max_ticks: Truncate after so many ticks; 0 never.
-        outcome: Who wins, see `PettingZooConfig`.
+        seating: Roles and seats of its agents.
+        max_ticks: Number of ticks after which to truncate; 0 means never.
+        outcome: Rule for the outcome, see `PettingZooConfig`.
     """
 
     def __init__(self, env: ParallelEnv[Any, Any, Any], seating: Seating, *, max_ticks: int, outcome: str) -> None:
         _, infos = env.reset(seed=0)
         self._env = env
         self._living: list[Hashable] = []
-        self._gone: set[Hashable] = set()  # not every environment takes them out of its list of agents
-        self._match = MatchRow(seating, masks_in_infos=_masks_in_infos(infos), max_ticks=max_ticks, outcome=outcome)
+        self._ended_agents: set[Hashable] = set()  # some environments keep them in their list of agents
+        self._match = MatchState(seating, masks_in_infos=_masks_in_infos(infos), max_ticks=max_ticks, outcome=outcome)
 
     @property
     def spec(self) -> EnvironmentSpec:
-        """Return what is known before a match starts."""
+        """Return the spec of the environment."""
         return self._match.make_spec("simultaneous")
 
     @property
@@ -155,9 +163,9 @@ class ParallelGame:
         """Return the roles that have action masks."""
         return self._match.masked_roles
 
-    def bind(self, row: Row) -> None:
-        """Keep the arrays of the match."""
-        self._match.bind(row)
+    def bind(self, arrays: MatchArrays) -> None:
+        """Store the arrays of the match."""
+        self._match.bind(arrays)
 
     def reset(self, seed: int, scenario: Scenario) -> None:  # noqa: ARG002  there is only the default
         """Start a match."""
@@ -165,31 +173,31 @@ class ParallelGame:
         self._match.start()
         self._observe(observations, infos)
         self._living = list(self._env.agents)
-        self._gone.clear()
-        self._act(observations)
+        self._ended_agents.clear()
+        self._mark_acting(observations)
 
     def step(self) -> None:
-        """Let all living agents act."""
+        """Apply the actions of all living agents."""
         env, match = self._env, self._match
         actions = {agent: match.seats[agent].read_action() for agent in self._living}
         observations, rewards, terminations, truncations, infos = env.step(actions)
         match.add_rewards(rewards)
         self._observe(observations, infos)
         played = self._living
-        self._gone.update(agent for agent in terminations if terminations[agent] or truncations[agent])
-        self._living = [agent for agent in env.agents if agent not in self._gone]
+        self._ended_agents.update(agent for agent in terminations if terminations[agent] or truncations[agent])
+        self._living = [agent for agent in env.agents if agent not in self._ended_agents]
         if not self._living:
             match.end(truncated=any(truncations.get(a, False) and not terminations.get(a, False) for a in played))
             return
-        self._act(observations)
-        if match.is_time_up():
+        self._mark_acting(observations)
+        if match.reached_max_ticks():
             match.end(truncated=True)
 
-    def _act(self, observations: Mapping[Hashable, Any]) -> None:
+    def _mark_acting(self, observations: Mapping[Hashable, Any]) -> None:
         for agent in self._living:
-            if agent not in observations:  # the row still holds an earlier one
+            if agent not in observations:  # the arrays still hold an earlier one
                 raise ContractError(
-                    f"agent {agent!r} is to act without an observation; expected one for every agent in agents"
+                    f"agent {agent!r} must act but got no observation; expected one for every agent in env.agents"
                 )
             self._match.seats[agent].act()
 

@@ -1,4 +1,4 @@
-"""The row of one match, by agent."""
+"""The arrays of one match, by agent."""
 
 from __future__ import annotations
 
@@ -8,28 +8,28 @@ from typing import Any, Literal
 from ludus.environment import EnvironmentSpec
 from ludus.errors import ContractError
 from ludus.spaces import is_continuous
-from ludus_copies import Row, action_reader, mask_writer, observation_writer
+from ludus_copies import MatchArrays, action_reader, mask_writer, observation_writer
 
-from ludus_pettingzoo.seating import Placing, Seating
+from ludus_pettingzoo.seating import AgentSeat, Seating
 
-__all__ = ["BoundSeat", "MatchRow"]
+__all__ = ["MatchState", "SeatAdapter"]
 
 
-class BoundSeat:
-    """What moves between one agent and its seat in a row.
+class SeatAdapter:
+    """Transfers observations, rewards and actions between one agent and its seat.
 
     Args:
-        placing: Who sits where.
-        row: The arrays.
+        agent_seat: Agent and seat.
+        arrays: Arrays of the match.
 
     Attributes:
-        read_action: Returns the action in the row as the environment takes it.
-        team: Of the agent.
+        read_action: Returns the action of the seat in the form that the environment takes.
+        team: Team of the agent.
     """
 
     __slots__ = (
         "_acting",
-        "_is_wrapped",
+        "_is_nested",
         "_mask_in_observation",
         "_reward",
         "_write",
@@ -38,79 +38,81 @@ class BoundSeat:
         "team",
     )
 
-    def __init__(self, placing: Placing, row: Row) -> None:
-        role, seat, its_spaces = row.tick.roles[placing.role], (placing.index, ...), placing.spaces
-        self.team = placing.team
-        self.read_action = action_reader(its_spaces.action, row.actions[placing.role][seat])
-        self._write = observation_writer(its_spaces.seen, {name: leaf[seat] for name, leaf in role.observation.items()})
-        self._is_wrapped = its_spaces.is_wrapped
+    def __init__(self, agent_seat: AgentSeat, arrays: MatchArrays) -> None:
+        role, seat, its_spaces = arrays.tick.roles[agent_seat.role], (agent_seat.index, ...), agent_seat.spaces
+        self.team = agent_seat.team
+        self.read_action = action_reader(its_spaces.action, arrays.actions[agent_seat.role][seat])
+        self._write = observation_writer(
+            its_spaces.unwrapped, {name: leaf[seat] for name, leaf in role.observation.items()}
+        )
+        self._is_nested = its_spaces.is_nested
         self._mask_in_observation = its_spaces.has_mask
         mask = None if role.action_mask is None else role.action_mask[seat]
-        self._write_mask = _refuse_mask if is_continuous(its_spaces.action) else mask_writer(mask)
+        self._write_mask = _reject_mask if is_continuous(its_spaces.action) else mask_writer(mask)
         self._acting = role.acting[seat]
         self._reward = role.reward[seat]
 
     def observe(self, observation: Any, info: Mapping[str, Any]) -> None:
-        """Write an observation and the action mask that came with it."""
-        self._write(observation["observation"] if self._is_wrapped else observation)
+        """Write an observation and its action mask."""
+        self._write(observation["observation"] if self._is_nested else observation)
         self._write_mask((observation if self._mask_in_observation else info).get("action_mask"))
 
     def act(self) -> None:
-        """Say that the seat decides on this tick."""
+        """Mark the seat as acting on this tick."""
         self._acting[...] = True
 
     def reward(self, reward: float) -> None:
-        """Write what the seat earned."""
+        """Write the reward of the seat."""
         self._reward[...] = reward
 
 
-class MatchRow:
+class MatchState:
     """Seats, rewards and the end of one match.
 
     Args:
-        seating: The environment's agents.
-        masks_in_infos: Whether action masks come in the infos; agents with Box actions have none anywhere.
-        max_ticks: Truncate after so many ticks; 0 never.
-        outcome: Who wins, see `PettingZooConfig`.
+        seating: Roles and seats of the environment's agents.
+        masks_in_infos: Whether the infos hold action masks; agents with Box actions have none.
+        max_ticks: Number of ticks after which to truncate; 0 means never.
+        outcome: Rule for the outcome, see `PettingZooConfig`.
     """
 
     def __init__(self, seating: Seating, *, masks_in_infos: bool, max_ticks: int, outcome: str) -> None:
         self.masked_roles = frozenset(
-            placing.role
-            for placing in seating.placings
-            if (placing.spaces.has_mask or masks_in_infos) and not is_continuous(placing.spaces.action)
+            agent_seat.role
+            for agent_seat in seating.agent_seats
+            if (agent_seat.spaces.has_mask or masks_in_infos) and not is_continuous(agent_seat.spaces.action)
         )
-        self.seats: dict[Hashable, BoundSeat] = {}
+        self.seats: dict[Hashable, SeatAdapter] = {}
         self._seating = seating
         self._max_ticks = max_ticks
         self._outcome = outcome
         self._ticks = 0
-        self._nothing = [0.0] * (1 + max(placing.team for placing in seating.placings))
-        self._total = self._nothing[:]
-        self._last: list[float] | None = None  # None: nobody earned anything on this tick
+        self._zeros = [0.0] * (1 + max(agent_seat.team for agent_seat in seating.agent_seats))
+        self._total = self._zeros[:]
+        self._last: list[float] | None = None  # None: no rewards on this tick
 
     def make_spec(self, turn: Literal["turn-based", "simultaneous"]) -> EnvironmentSpec:
-        """Return what is known before a match starts."""
+        """Return the spec of the environment."""
         return EnvironmentSpec(
             name="pettingzoo",
             roles=self._seating.roles,
             turn=turn,
             max_ticks=self._max_ticks or None,
-            constant_sum=len(self._nothing) == 2 and self._outcome != "positive",
+            constant_sum=len(self._zeros) == 2 and self._outcome != "positive",
         )
 
-    def bind(self, row: Row) -> None:
-        """Keep the arrays of the match."""
-        self._tick = row.tick
-        self.seats = {placing.agent: BoundSeat(placing, row) for placing in self._seating.placings}
+    def bind(self, arrays: MatchArrays) -> None:
+        """Store the arrays of the match."""
+        self._tick = arrays.tick
+        self.seats = {agent_seat.agent: SeatAdapter(agent_seat, arrays) for agent_seat in self._seating.agent_seats}
 
     def start(self) -> None:
-        """Forget the last match."""
+        """Reset ticks and total rewards."""
         self._ticks = 0
-        self._total = self._nothing[:]
+        self._total = self._zeros[:]
 
     def add_rewards(self, rewards: Mapping[Hashable, Any]) -> None:
-        """Count a tick and hand out what the agents earned on it."""
+        """Count a tick and write the rewards of the agents."""
         self._ticks += 1
         self._last = None
         if not any(rewards.values()):
@@ -120,19 +122,19 @@ class MatchRow:
                 seat = self.seats[agent]
                 seat.reward(reward)
                 if self._last is None:
-                    self._last = self._nothing[:]
+                    self._last = self._zeros[:]
                 self._last[seat.team] += float(reward)
                 self._total[seat.team] += float(reward)
 
-    def is_time_up(self) -> bool:
-        """Return whether the match has to be cut off now."""
+    def reached_max_ticks(self) -> bool:
+        """Return whether the match must be truncated on this tick."""
         return self._ticks == self._max_ticks
 
     def end(self, *, truncated: bool) -> None:
-        """Write that the match is over, and its outcome."""
+        """Write the end of the match and its outcome."""
         self._tick.truncated[...] = truncated
         self._tick.terminated[...] = not truncated
-        score = (self._last or self._nothing) if self._outcome == "last" else self._total
+        score = (self._last or self._zeros) if self._outcome == "last" else self._total
         if self._outcome == "positive":
             self._tick.outcome[:] = [0.5 if points == 0 else float(points > 0) for points in score]
         else:
@@ -141,6 +143,6 @@ class MatchRow:
             self._tick.outcome[:] = [share if points == best else 0.0 for points in score]
 
 
-def _refuse_mask(mask: Any) -> None:
+def _reject_mask(mask: Any) -> None:
     if mask is not None:
-        raise ContractError("an action mask came for a Box action, which has none; leave it out")
+        raise ContractError("got an action mask for a Box action, which has none; remove it")

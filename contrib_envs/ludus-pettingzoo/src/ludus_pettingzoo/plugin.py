@@ -1,4 +1,4 @@
-"""Entry point of ludus-pettingzoo."""
+"""Components of this distribution."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ LUDUS_API = 1
 
 @hookimpl
 def ludus_register_environments() -> list[Component]:
-    """Offer every PettingZoo environment under one name."""
+    """Register one environment for all of PettingZoo."""
     return [
         Component(
             name="pettingzoo",

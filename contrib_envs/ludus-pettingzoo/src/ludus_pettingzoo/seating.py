@@ -13,14 +13,14 @@ from ludus.environment import Role
 from ludus.errors import ConfigError
 from ludus_copies import plain_action_space, plain_observation_space
 
-__all__ = ["AgentSpaces", "Placing", "Seating", "seat_agents"]
+__all__ = ["AgentSeat", "AgentSpaces", "Seating", "assign_seats"]
 
 _MASK = "action_mask"
 
 
 @frozen
 class AgentSpaces:
-    """The spaces of one agent, as PettingZoo declares them."""
+    """The PettingZoo spaces of one agent."""
 
     observation: Space[Any]
     action: Space[Any]
@@ -31,23 +31,23 @@ class AgentSpaces:
         return isinstance(self.observation, spaces.Dict) and _MASK in self.observation.spaces
 
     @property
-    def is_wrapped(self) -> bool:
-        """Return whether what there is to see lies below the key ``"observation"``, as beside a mask."""
+    def is_nested(self) -> bool:
+        """Return whether the observation is under the key ``"observation"``, as beside a mask."""
         return isinstance(self.observation, spaces.Dict) and set(self.observation.spaces) - {_MASK} == {"observation"}
 
     @property
-    def seen(self) -> Space[Any]:
-        """Return the observation space without the mask and without its wrapping."""
+    def unwrapped(self) -> Space[Any]:
+        """Return the observation space without mask and nesting."""
         if not isinstance(self.observation, spaces.Dict):
             return self.observation
-        if self.is_wrapped:
+        if self.is_nested:
             return self.observation["observation"]
         return spaces.Dict({key: part for key, part in self.observation.spaces.items() if key != _MASK})
 
 
 @frozen
-class Placing:
-    """Where one agent sits."""
+class AgentSeat:
+    """The seat of one agent."""
 
     agent: Hashable
     role: str
@@ -58,44 +58,49 @@ class Placing:
 
 @frozen
 class Seating:
-    """All roles of an environment and who sits where."""
+    """The roles of an environment and the seats of its agents."""
 
     roles: tuple[Role, ...]
-    placings: tuple[Placing, ...]
+    agent_seats: tuple[AgentSeat, ...]
 
 
-def seat_agents(agents: Mapping[Hashable, AgentSpaces], *, teams: Mapping[str, Sequence[str]]) -> Seating:
-    """Give every agent a seat: agents with equal spaces share a role.
+def assign_seats(agents: Mapping[Hashable, AgentSpaces], *, teams: Mapping[str, Sequence[str]]) -> Seating:
+    """Assign a seat to every agent; agents with equal spaces share a role.
 
     Args:
-        agents: In the environment's order.
+        agents: Spaces by agent, in the environment's order.
         teams: Patterns of agent names per team; empty makes every agent its own team.
 
     Raises:
         ConfigError: An agent is in no team or in several.
     """
-    groups: list[list[Hashable]] = []
-    for agent, its_spaces in agents.items():
-        for group in groups:
-            if agents[group[0]] == its_spaces:
-                group.append(agent)
-                break
-        else:
-            groups.append([agent])
+    groups = _group_by_spaces(agents)
     order = [agent for group in groups for agent in group]
     team_of = _assign_teams(order, teams) if teams else {agent: i for i, agent in enumerate(order)}
-    roles, placings = [], []
+    roles, agent_seats = [], []
     for name, group in zip(_role_names(groups), groups, strict=True):
         its_spaces = agents[group[0]]
         role = Role(
             name=name,
-            observation_space=plain_observation_space(its_spaces.seen),
+            observation_space=plain_observation_space(its_spaces.unwrapped),
             action_space=plain_action_space(its_spaces.action),
             teams=tuple(team_of[agent] for agent in group),
         )
         roles.append(role)
-        placings += [Placing(agent, name, i, team_of[agent], agents[agent]) for i, agent in enumerate(group)]
-    return Seating(tuple(roles), tuple(placings))
+        agent_seats += [AgentSeat(agent, name, i, team_of[agent], agents[agent]) for i, agent in enumerate(group)]
+    return Seating(tuple(roles), tuple(agent_seats))
+
+
+def _group_by_spaces(agents: Mapping[Hashable, AgentSpaces]) -> list[list[Hashable]]:
+    """Return groups of agents with equal spaces, in the order of their first agents."""
+    groups: list[list[Hashable]] = []
+    for agent, its_spaces in agents.items():
+        group = next((group for group in groups if agents[group[0]] == its_spaces), None)
+        if group is None:
+            groups.append([agent])
+        else:
+            group.append(agent)
+    return groups
 
 
 def _assign_teams(agents: Sequence[Hashable], teams: Mapping[str, Sequence[str]]) -> dict[Hashable, int]:
@@ -118,9 +123,9 @@ def _assign_teams(agents: Sequence[Hashable], teams: Mapping[str, Sequence[str]]
 
 
 def _role_names(groups: Sequence[Sequence[Hashable]]) -> list[str]:
-    """Name one role ``player``; several by what their agents' names begin with, or by their first agent.
+    """Return ``player`` for a single role, else the prefixes of the agents' names, or the names of the first agents.
 
-    Where such names would be equal, as roles have fewer letters to choose from, all are numbered.
+    If such names are equal after invalid characters are replaced, the roles are numbered instead.
     """
     if len(groups) == 1:
         return ["player"]

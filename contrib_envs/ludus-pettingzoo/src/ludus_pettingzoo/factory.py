@@ -13,17 +13,17 @@ from pettingzoo.env_registry.exceptions import FailedToImport, PettingZooRegistr
 from pettingzoo.utils.conversions import aec_to_parallel, aec_to_parallel_wrapper, parallel_to_aec
 from pettingzoo.utils.wrappers import AssertOutOfBoundsWrapper, OrderEnforcingWrapper, TerminateIllegalWrapper
 
-__all__ = ["make_pettingzoo", "without_checks"]
+__all__ = ["make_pettingzoo", "remove_checks"]
 
-#: PettingZoo's own wrappers that change nothing as long as calls come in order and actions are legal.
+#: PettingZoo wrappers without effect if calls are in order and actions are legal.
 _CHECKS = (AssertOutOfBoundsWrapper, OrderEnforcingWrapper, TerminateIllegalWrapper)
 
 
 def make_pettingzoo(id: str, options: Mapping[str, Any], *, api: str) -> Any:
-    """Return the environment behind the interface asked for; arguments as in `PettingZooConfig`.
+    """Make an environment with the given interface; arguments as in `PettingZooConfig`.
 
     Raises:
-        ConfigError: It cannot be found, imported or made, or has not this interface.
+        ConfigError: The environment cannot be found, imported or made, or does not support the interface.
     """
     make = _find_registered(id, api) if "/" in id else _find_in_module(id, api)
     try:
@@ -44,15 +44,15 @@ def make_pettingzoo(id: str, options: Mapping[str, Any], *, api: str) -> Any:
     return env
 
 
-def without_checks(env: Any) -> Any:
-    """Return an environment without the wrappers that only watch over the caller; the caller is the adapter.
+def remove_checks(env: Any) -> Any:
+    """Remove outer wrappers that only check calls, which the adapter makes correctly.
 
-    Subclasses and wrappers further inside, below one that is not known, stay.
+    Subclasses of these wrappers, and wrappers below an unknown one, are kept.
     """
     while type(env) in _CHECKS:
         env = env.env
     if type(env) is aec_to_parallel_wrapper:
-        env.aec_env = without_checks(env.aec_env)
+        env.aec_env = remove_checks(env.aec_env)
     return env
 
 
@@ -79,7 +79,7 @@ def _find_in_module(id: str, api: str) -> Callable[..., Any]:
     try:
         module = importlib.import_module(path)
     except ImportError as error:
-        advice = "install the package it is in, or name its folder in PYTHONPATH"
+        advice = "install its package, or add its folder to PYTHONPATH"
         raise ConfigError(f"id: cannot import {path!r}: {error}; {advice}") from error
     names = [attribute] if attribute else ["env", "parallel_env"] if api == "aec" else ["parallel_env", "env"]
     for name in names:

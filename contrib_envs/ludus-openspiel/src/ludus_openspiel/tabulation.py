@@ -1,4 +1,4 @@
-"""What an agent plays in every information state of a game."""
+"""Action probabilities of an agent in every information state of a game."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from ludus.environment import Leaves
 
 from ludus_openspiel.tree import InformationStates
 
-__all__ = ["ProbabilityPolicy", "Queried", "query", "rows_needed"]
+__all__ = ["ProbabilityPolicy", "TabulatedPolicy", "required_seats", "tabulate_policy"]
 
-_ROWS = 4096  # asked at once where an agent must be asked often
+_ROWS = 4096  # rows per call of an agent whose probabilities are estimated
 
 
 @runtime_checkable
 class ProbabilityPolicy(Protocol):
-    """What a `ludus.algorithm.Policy` may offer besides, so that nobody has to estimate it."""
+    """Optional method of a `ludus.algorithm.Policy` that returns exact probabilities."""
 
     def probabilities(self, observation: Leaves, *, action_mask: np.ndarray | None, state: Leaves) -> np.ndarray:
-        """Return the probability of every choice, ``[n, A] float32``; 0 where masked.
+        """Return the probability of every choice, ``[n, A] float32``, 0 where masked.
 
         Args:
             observation: Leaves ``[n, …]``.
-            action_mask: ``[n, A] bool``; None: all legal.
+            action_mask: ``[n, A] bool``; None means all legal.
             state: Recurrent state, leaves ``[n, …]``, as for `act`.
         """
 
@@ -35,45 +35,45 @@ class ProbabilityPolicy(Protocol):
 
 
 @frozen
-class Queried:
+class TabulatedPolicy:
     """Action probabilities in every information state.
 
     Args:
         probabilities: ``[N, A] float64``.
-        samples: From how many decisions in each they were estimated; 0: exact.
+        samples: Number of decisions per information state that estimates use; 0 for exact probabilities.
     """
 
     probabilities: np.ndarray
     samples: int
 
 
-def query(agent: Agent, states: InformationStates, *, samples: int = 4096, seed: int = 0) -> Queried:
-    """Find out what an agent plays in every information state.
+def tabulate_policy(agent: Agent, states: InformationStates, *, samples: int = 4096, seed: int = 0) -> TabulatedPolicy:
+    """Return the action probabilities of an agent in every information state.
 
-    A model without interfaces whose policy is a `ProbabilityPolicy`, or an agent that is one itself, is read exactly;
-    any other agent is asked again and again. Either way each information state is reached through the player's own
-    decisions before it, so that recurrent policies and interfaces with memory see what they would see in a match.
+    Probabilities of a `ProbabilityPolicy` (a model without interfaces, or an agent) are exact; those of other agents
+    are estimated from samples. In both cases each information state is reached through the player's own earlier
+    decisions, so that recurrent policies and stateful interfaces get the same inputs as in a match.
 
     Args:
-        agent: For the game's one role, made for at least `rows_needed(states)` (row, seat) streams.
+        agent: Agent of the game's one role, made for at least `required_seats(states)` seat ids.
         states: The N information states.
-        samples: How often to ask in each.
-        seed: Of what is drawn then.
+        samples: Number of samples per information state.
+        seed: Seed of the samples.
     """
     policy: Any = getattr(agent, "policy", agent)
     if isinstance(policy, ProbabilityPolicy) and not getattr(agent, "deterministic", False):
-        return Queried(_read(policy, states), 0)
-    found = _estimate(agent, states, samples=samples, rng=np.random.default_rng(seed))
-    return Queried(found, samples)
+        return TabulatedPolicy(_read_probabilities(policy, states), 0)
+    found = _estimate_probabilities(agent, states, samples=samples, rng=np.random.default_rng(seed))
+    return TabulatedPolicy(found, samples)
 
 
-def rows_needed(states: InformationStates) -> int:
-    """Return how many streams an agent needs that `query` asks."""
+def required_seats(states: InformationStates) -> int:
+    """Return the number of seat ids that `tabulate_policy` uses."""
     return max(_ROWS, states.count)
 
 
 def _paths(states: InformationStates) -> np.ndarray:
-    """Return ``[N, D]``: the player's own decisions on the way to each information state and there, then -1."""
+    """Return ``[N, D]``: the player's own decisions up to each information state, including it, padded with -1."""
     paths: list[list[int]] = []
     for number, parent in enumerate(states.parent.tolist()):
         paths.append([*(paths[parent] if parent >= 0 else ()), number])
@@ -81,16 +81,16 @@ def _paths(states: InformationStates) -> np.ndarray:
     return np.array([path + [-1] * (longest - len(path)) for path in paths])
 
 
-def _read(policy: Any, states: InformationStates) -> np.ndarray:
+def _read_probabilities(policy: Any, states: InformationStates) -> np.ndarray:
     found = np.zeros(states.action_mask.shape)
     memory: Leaves = policy.initial_state(states.count)
-    rng = np.random.default_rng(0)  # what is drawn does not matter: memory holds what was seen, not what was done
+    rng = np.random.default_rng(0)  # the drawn actions do not matter: recurrent states depend on observations only
     for numbers in _paths(states).T:
         rows = np.flatnonzero(numbers >= 0)
-        asked = numbers[rows]
-        seen, mask = {"obs": states.observation[asked]}, states.action_mask[asked]
+        current = numbers[rows]
+        seen, mask = {"obs": states.observation[current]}, states.action_mask[current]
         before = {name: leaf[rows] for name, leaf in memory.items()}
-        found[asked] = policy.probabilities(seen, action_mask=mask, state=before)
+        found[current] = policy.probabilities(seen, action_mask=mask, state=before)
         if memory:
             decision = policy.act(PolicyInput(seen, action_mask=mask, state=before), rng=rng)
             for name, leaf in decision.state.items():
@@ -98,7 +98,9 @@ def _read(policy: Any, states: InformationStates) -> np.ndarray:
     return np.asarray(found / found.sum(axis=1, keepdims=True))
 
 
-def _estimate(agent: Agent, states: InformationStates, *, samples: int, rng: np.random.Generator) -> np.ndarray:
+def _estimate_probabilities(
+    agent: Agent, states: InformationStates, *, samples: int, rng: np.random.Generator
+) -> np.ndarray:
     counts = np.zeros(states.action_mask.shape)
     paths, done = _paths(states), 0
     while done < samples:
@@ -108,10 +110,10 @@ def _estimate(agent: Agent, states: InformationStates, *, samples: int, rng: np.
         agent.reset(seat_ids)
         for numbers in np.tile(paths, (copies, 1)).T:
             rows = np.flatnonzero(numbers >= 0)
-            asked = numbers[rows]
-            seen, mask = {"obs": states.observation[asked]}, states.action_mask[asked]
+            current = numbers[rows]
+            seen, mask = {"obs": states.observation[current]}, states.action_mask[current]
             action = agent.act(seen, action_mask=mask, seat_ids=seat_ids[rows], rng=rng)[:, 0]
-            here = asked == ends[rows]
-            np.add.at(counts, (asked[here], action[here]), 1)
+            at_end = current == ends[rows]
+            np.add.at(counts, (current[at_end], action[at_end]), 1)
         done += copies
     return np.asarray(counts / samples)

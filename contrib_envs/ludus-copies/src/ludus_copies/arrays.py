@@ -1,4 +1,4 @@
-"""Rows of scalar games: the arrays of a batch of matches and the games that play in them, see `ludus_copies`."""
+"""The arrays of a batch of matches, and scalar games that play in them; see `ludus_copies`."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from attrs import define
 from ludus.environment import EnvironmentSpec, RoleTick, Scenario, Tick, allocate_tick
 from ludus.spaces import action_dtype, action_width
 
-__all__ = ["Arrays", "GameSlice", "Row", "ScalarGame", "Start", "allocate", "make_game"]
+__all__ = ["BatchArrays", "GameBatch", "MatchArrays", "MatchStart", "ScalarGame", "allocate", "make_game"]
 
 _ALIGNMENT_BYTES = 64
 
 
 @define(kw_only=True)
-class Row:
-    """One match's part of the arrays, without the axis of matches.
+class MatchArrays:
+    """Views of the arrays of one match, without the axis of matches.
 
     Attributes:
-        actions: Per role ``[S, L] int64`` or ``[S, D] float32``: what the seats do, to be read by `step`.
-        tick: The match's tick: observation leaves ``[S, …]``, ``acting [S]``, ``action_mask [S, A]``, ``reward [S]``,
+        actions: Per role ``[S, L] int64`` or ``[S, D] float32``: actions of the seats, which `step` reads.
+        tick: Tick of the match: observation leaves ``[S, …]``, ``acting [S]``, ``action_mask [S, A]``, ``reward [S]``,
             ``terminated []``, ``truncated []``, ``outcome [teams]``.
     """
 
@@ -34,41 +34,41 @@ class Row:
 class ScalarGame(Protocol):
     """A game that plays one match at a time.
 
-    Before every `step` the row's `acting`, `reward`, `terminated` and `truncated` are cleared, before every `reset`
-    everything: the game writes what is not zero. The actions of acting seats are legal. Who is acting on the tick that
-    ends a match does not matter.
+    Before every `step`, the arrays `acting`, `reward`, `terminated` and `truncated` are set to 0, and before every
+    `reset` all arrays: games write nonzero values. The actions of acting seats are legal. The
+    values of `acting` on the tick that ends a match are ignored.
     """
 
     @property
     def spec(self) -> EnvironmentSpec:
-        """Return what is known before a match starts; the same for every copy."""
+        """Return the spec, which is the same for every copy."""
 
     @property
     def masked_roles(self) -> frozenset[str]:
         """Return the roles that have action masks."""
 
-    def bind(self, row: Row) -> None:
-        """Keep the arrays to read actions from and to write ticks into. Called once, before the first `reset`."""
+    def bind(self, arrays: MatchArrays) -> None:
+        """Store the arrays of actions to read and of ticks to write. Called once, before the first `reset`."""
 
     def reset(self, seed: int, scenario: Scenario) -> None:
-        """Start a match, whatever state the last one is in. The seed is in [0, 2⁶⁴)."""
+        """Start a match, also while one is running. The seed is in [0, 2⁶⁴)."""
 
     def step(self) -> None:
-        """Advance the running match by one tick with the actions in the row."""
+        """Advance the running match by one tick with the actions in the arrays."""
 
     def close(self) -> None:
-        """Free what the game holds; closing twice is harmless."""
+        """Release the resources of the game; closing twice is harmless."""
 
 
 @define(kw_only=True)
-class Arrays:
+class BatchArrays:
     """The arrays of a batch of matches.
 
     Attributes:
         actions: Per role ``[B, S, L] int64`` or ``[B, S, D] float32``.
-        tick: The tick of all matches.
-        num_bytes: How much memory the whole batch needs in one buffer.
-        layout: Dtypes and shapes of all arrays in their order: equal where two processes agree on every byte.
+        tick: Tick of all matches.
+        num_bytes: Size of one buffer that holds the whole batch.
+        layout: Dtypes and shapes of all arrays in order, which must be equal in two processes that share a buffer.
     """
 
     actions: dict[str, np.ndarray]
@@ -76,20 +76,20 @@ class Arrays:
     num_bytes: int
     layout: str
 
-    def rows(self, low: int, high: int) -> Arrays:
-        """Return views of the rows ``low : high``."""
-        part = functools.partial(_index, key=slice(low, high))
-        return Arrays(
+    def slice(self, low: int, high: int) -> BatchArrays:
+        """Return views of the matches ``low : high``."""
+        part = functools.partial(_index, key=np.s_[low:high])
+        return BatchArrays(
             actions={name: part(array) for name, array in self.actions.items()},
             tick=_map_tick(part, self.tick),
             num_bytes=self.num_bytes,
             layout=self.layout,
         )
 
-    def row(self, index: int) -> Row:
-        """Return views of one row."""
+    def match(self, index: int) -> MatchArrays:
+        """Return views of one match."""
         part = functools.partial(_index, key=(index, ...))
-        return Row(
+        return MatchArrays(
             actions={name: part(array) for name, array in self.actions.items()},
             tick=_map_tick(part, self.tick),
         )
@@ -101,7 +101,7 @@ def _index(array: np.ndarray, *, key: Any) -> np.ndarray:
 
 
 def _map_tick(part: Callable[[np.ndarray], np.ndarray], tick: Tick) -> Tick:
-    """Return a tick made of `part` of every array of `tick`; copies have neither reward parts nor privileged leaves."""
+    """Apply `part` to every array of a tick; scalar games have neither reward parts nor privileged leaves."""
     roles = {
         name: RoleTick(
             observation={leaf: part(array) for leaf, array in role.observation.items()},
@@ -116,11 +116,13 @@ def _map_tick(part: Callable[[np.ndarray], np.ndarray], tick: Tick) -> Tick:
     )
 
 
-def allocate(spec: EnvironmentSpec, masked_roles: frozenset[str], *, num_matches: int, buffer: Any = None) -> Arrays:
-    """Lay out zeroed arrays, one after another in `buffer` where one is given (it must be zeroed)."""
+def allocate(
+    spec: EnvironmentSpec, masked_roles: frozenset[str], *, num_matches: int, buffer: Any = None
+) -> BatchArrays:
+    """Allocate zeroed arrays, one after another in the zeroed `buffer` if one is given."""
     used, layout = 0, []
 
-    def take(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
+    def allocate_array(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
         nonlocal used
         layout.append(f"{np.dtype(dtype)}{list(shape)}")
         size, offset = int(np.prod(shape)), used
@@ -130,59 +132,61 @@ def allocate(spec: EnvironmentSpec, masked_roles: frozenset[str], *, num_matches
         return np.frombuffer(buffer, dtype, size, offset).reshape(shape)
 
     actions = {
-        role.name: take((num_matches, role.num_seats, action_width(role.action_space)), action_dtype(role.action_space))
+        role.name: allocate_array(
+            (num_matches, role.num_seats, action_width(role.action_space)), action_dtype(role.action_space)
+        )
         for role in spec.roles
     }
-    tick = allocate_tick(spec, num_matches, masked_roles=masked_roles, allocate=take)
-    return Arrays(actions=actions, tick=tick, num_bytes=used, layout=" ".join(layout))
+    tick = allocate_tick(spec, num_matches, masked_roles=masked_roles, allocate=allocate_array)
+    return BatchArrays(actions=actions, tick=tick, num_bytes=used, layout=" ".join(layout))
 
 
 @define
-class Start:
-    """A match to start."""
+class MatchStart:
+    """A match to start at a match index."""
 
-    row: int
+    index: int
     seed: int
     scenario: Scenario
 
 
-class GameSlice:
-    """Games stepped one after another, each in its row of the same arrays.
+class GameBatch:
+    """Games that are stepped one after another, each in its part of the same arrays.
 
     Args:
-        games: One per row, in order.
-        arrays: Arrays of as many rows.
+        games: One per match, in order.
+        arrays: Arrays of as many matches.
     """
 
-    def __init__(self, games: Sequence[ScalarGame], arrays: Arrays) -> None:
+    def __init__(self, games: Sequence[ScalarGame], arrays: BatchArrays) -> None:
         tick, roles = arrays.tick, arrays.tick.roles.values()
         self._games = games
         self._tick = tick
         self._running = np.zeros(len(games), np.bool_)
         self._acting = [role.acting for role in roles]
-        self._of_step = [*self._acting, *(role.reward for role in roles), tick.terminated, tick.truncated]
-        self._of_match = [
+        self._cleared_by_step = [*self._acting, *(role.reward for role in roles), tick.terminated, tick.truncated]
+        self._cleared_by_reset = [
             tick.outcome,
             *(leaf for role in roles for leaf in role.observation.values()),
             *(role.action_mask for role in roles if role.action_mask is not None),
         ]
         for index, game in enumerate(games):
-            game.bind(arrays.row(index))
+            game.bind(arrays.match(index))
 
-    def reset(self, starts: Iterable[Start]) -> None:
-        """Start matches in some rows and leave the others as they are."""
+    def reset(self, starts: Iterable[MatchStart]) -> None:
+        """Start some matches and leave the others as they are."""
         for start in starts:
-            for array in (*self._of_step, *self._of_match):
-                array[start.row] = 0
-            self._games[start.row].reset(start.seed, start.scenario)
-            self._running[start.row] = True
+            for array in (*self._cleared_by_step, *self._cleared_by_reset):
+                array[start.index] = 0
+            self._games[start.index].reset(start.seed, start.scenario)
+            self._running[start.index] = True
 
     def step(self) -> None:
         """Advance the running matches by one tick."""
-        for array in self._of_step:
+        for array in self._cleared_by_step:
             array[...] = 0
-        for row in self._running.nonzero()[0].tolist():
-            self._games[row].step()
+        for index in self._running.nonzero()[0].tolist():
+            self._games[index].step()
         ended = self._tick.terminated | self._tick.truncated
         if ended.any():
             self._running &= ~ended

@@ -1,4 +1,4 @@
-"""What models of a run play, and how exploitable they and their average are.
+"""Policies of participants of a run in a small game, and their exploitability.
 
 ::
 
@@ -18,25 +18,25 @@ from ludus.errors import ConfigError
 from ludus.runs import Run
 
 from ludus_openspiel.averaging import average_policy
+from ludus_openspiel.exploitability import Exploitability, measure
 from ludus_openspiel.games import ROLE, OpenSpielSpec, require_spec
-from ludus_openspiel.measuring import Exploitability, measure
-from ludus_openspiel.querying import query, rows_needed
+from ludus_openspiel.tabulation import required_seats, tabulate_policy
 from ludus_openspiel.tree import InformationStates, information_states
 
-__all__ = ["Played"]
+__all__ = ["ParticipantPolicies"]
 
 
 @frozen(kw_only=True)
-class Played:
-    """What K participants play in all N information states of a game.
+class ParticipantPolicies:
+    """Action probabilities of K participants in all N information states of a game.
 
     Args:
-        spec: The game's.
-        states: Its information states.
-        names: Of the participants.
-        decisions: How many each has learned from; None for who does not learn.
+        spec: Spec of the game.
+        states: Information states of the game.
+        names: Names of the participants.
+        decisions: Number of decisions each participant has learned from; None for participants that do not learn.
         probabilities: ``[K, N, A] float64``.
-        samples: From how many decisions in each information state these were estimated; 0: exact.
+        samples: Number of decisions per information state that estimates use; 0 for exact probabilities.
     """
 
     spec: OpenSpielSpec
@@ -47,47 +47,49 @@ class Played:
     samples: int
 
     @classmethod
-    def of(cls, run: Run, name: str, *, all_models: bool = False, samples: int = 4096) -> Played:
-        """Ask participants of a run.
+    def load(cls, run: Run, name: str, *, all_models: bool = False, samples: int = 4096) -> ParticipantPolicies:
+        """Tabulate the policies of participants of a run.
 
         Args:
             run: An open run of a turn-based game that is small enough to be enumerated.
-            name: A player, whose latest model is meant, a model, an anchor, or an installed agent.
-            all_models: Ask all frozen models of the player instead, oldest first.
-            samples: How often to ask where probabilities cannot be read, see `query`.
+            name: A player (its latest model), a model, an anchor, or an installed agent.
+            all_models: Use all frozen models of the player instead, oldest first.
+            samples: Number of samples for estimates, see `tabulate_policy`.
 
         Raises:
-            ConfigError: There is no such participant, the player has no model yet, or the game is of the wrong kind.
+            ConfigError: The participant does not exist, the player has no model yet, or the game is not supported.
             ModelError: A model cannot be loaded.
         """
         names = _models(run, name) if all_models else [f"{name}@latest" if name in run.league.players else name]
         with closing(run.make_environment(1)) as environment:
             spec = require_spec(environment.spec)
         states = information_states(spec)
-        with closing(run.make_environment(-(-rows_needed(states) // len(spec.seats)))) as environment:
-            found = [query(run.agent(one, ROLE, environment=environment), states, samples=samples) for one in names]
+        with closing(run.make_environment(-(-required_seats(states) // len(spec.seats)))) as environment:
+            found = [
+                tabulate_policy(run.agent(one, ROLE, environment=environment), states, samples=samples) for one in names
+            ]
         names = [run.resolve(one) if "@" in one else one for one in names]
         return cls(
             spec=spec,
             states=states,
             names=names,
             decisions=[run.models[one].decisions if one in run.models else None for one in names],
-            probabilities=np.stack([queried.probabilities for queried in found]),
-            samples=max(queried.samples for queried in found),
+            probabilities=np.stack([policy.probabilities for policy in found]),
+            samples=max(policy.samples for policy in found),
         )
 
     def measure(self, index: int) -> Exploitability:
-        """Measure one of the participants."""
+        """Return the exploitability of one participant."""
         return measure(self.spec, self.probabilities[index], states=self.states)
 
     def measure_average(self, count: int | None = None, *, weights: np.ndarray | None = None) -> Exploitability:
-        """Measure the average of the first participants; one is drawn at the start of a match and kept.
+        """Return the exploitability of the average of the first participants.
 
         See `ludus_openspiel.averaging.average_policy`.
 
         Args:
-            count: Of how many; None: all.
-            weights: ``[count]``: how often each is drawn, in any unit; None: all alike.
+            count: Number of participants; None means all.
+            weights: ``[count]``: relative frequencies of the participants; None means equal.
         """
         average = average_policy(self.probabilities[:count], states=self.states, weights=weights)
         return measure(self.spec, average, states=self.states)
@@ -96,7 +98,7 @@ class Played:
 def _models(run: Run, name: str) -> Sequence[str]:
     player = run.league.players.get(name.partition("@")[0])
     if player is None:
-        raise ConfigError(f"{name} is no player of this run; there are {', '.join(run.league.players)}")
+        raise ConfigError(f"unknown player {name}; the run has {', '.join(run.league.players)}")
     if not player.models:
         raise ConfigError(f"{player.name} has no frozen model yet; see freeze_every_decisions")
     return player.models
