@@ -1,4 +1,4 @@
-"""What the tests of the runtime share: a scripted game, actors that write down what happens to them, a learner."""
+"""Fixtures of the runtime tests: a scripted environment, logging actors and a learner."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ from tomli_w import dumps as write_toml
 
 @define(eq=False, slots=False)
 class ScriptedGame:
-    """A batched game in which a script says who acts, what everybody receives, and when a match ends.
+    """An environment in which functions determine acting seats, rewards and lengths of matches.
 
     Args:
-        roles: Role name to the team of each of its seats.
+        roles: Teams of the seats by role.
         num_matches: B.
-        acting: Tick of the match to the seats that act, as (role, index).
-        length: Ticks of a match, by row.
-        reward: Tick, role, index → what the seat receives on the step that leads to that tick.
-        outcome: Row → outcome of the first team.
-        truncated: Whether matches are cut off instead of ending.
-        masked: Tick → whether the seats that act have no legal action.
-        shown: Role, observation ``[B, seats, 2]`` and ticks ``[B]`` → nothing; may change what is seen.
-        broken: Call ("reset" or "step") that raises once the number of ticks is reached.
+        acting: Tick of the match → seats that act, as (role, index).
+        length: Match index → number of ticks of a match.
+        reward: Tick, role, index → reward of the seat on the step that leads to that tick.
+        outcome: Match index → outcome of the first team.
+        truncated: Whether matches are truncated instead of terminated.
+        masked: Tick on which acting seats have no legal action.
+        shown: Function of role, observation ``[B, seats, 2]`` and ticks ``[B]`` that may change the observation.
+        broken: Method ("reset" or "step") that raises, and the number of ticks before that.
     """
 
     roles: dict
@@ -76,7 +76,7 @@ class ScriptedGame:
         self._steps = 0
 
     def reset(self, seeds, *, indices=None, scenarios=None):
-        """Start matches and note them."""
+        """Start matches and log them."""
         if self.broken[0] == "reset":
             raise ZeroDivisionError("no board")
         indices = np.arange(self.num_matches) if indices is None else indices
@@ -130,18 +130,18 @@ class ScriptedGame:
         )
 
     def close(self):
-        """Note it."""
+        """Log the call."""
         self.closed = True
 
 
 @define(eq=False)
-class Diary:
-    """An actor that plays its number and writes down what it hears."""
+class LoggingActor:
+    """An actor that plays its number and logs its calls."""
 
     number: int = 0
     started: list = field(factory=list)
-    acted: list = field(factory=list)  # (row, seat, tick of the match, reward since, ticks since)
-    ended: list = field(factory=list)  # (row, seat, reward since, ticks since)
+    acted: list = field(factory=list)  # (match index, seat, tick of the match, reward, elapsed ticks)
+    ended: list = field(factory=list)  # (match index, seat, reward, elapsed ticks)
     calls: int = 0
 
     @staticmethod
@@ -150,11 +150,11 @@ class Diary:
         return seats.index % seats.tick.acting.shape[1]
 
     def start_matches(self, seat_ids):
-        """Note the streams."""
+        """Log the seat ids."""
         self.started += seat_ids.tolist()
 
     def act(self, seats, rewards):
-        """Note the decisions and play the actor's number."""
+        """Log the decisions and play the actor's number."""
         self.calls += 1
         times = seats.take(seats.tick.observation["obs"])[:, 1]
         lists = (seats.match_indices, self.number_of(seats), times, rewards.reward, rewards.elapsed_ticks)
@@ -162,7 +162,7 @@ class Diary:
         return np.full((seats.match_indices.size, 1), self.number, np.int64)
 
     def end_matches(self, seats, rewards, *, terminated, truncated):
-        """Note the ends."""
+        """Log the ended matches."""
         lists = (seats.match_indices, self.number_of(seats), rewards.reward, rewards.elapsed_ticks)
         self.ended += list(zip(*(values.tolist() for values in lists), strict=True))
 
@@ -212,7 +212,7 @@ class Counter:
 
 
 class Link:
-    """Keeps what is sent."""
+    """Logs sent messages."""
 
     def __init__(self):
         self.sent = []
@@ -279,9 +279,9 @@ def scripted():
 
 
 @pytest.fixture
-def diary():
+def logging_actor():
     """Return the class of actors that write down what they hear."""
-    return Diary
+    return LoggingActor
 
 
 @pytest.fixture

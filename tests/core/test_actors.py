@@ -126,8 +126,8 @@ def test_an_unrecorded_live_opponent_has_its_own_states(scripted, fixture_of):
     assert np.concatenate(acted)[:, 0].tolist() == [3, 2, 1]
 
 
-@pytest.mark.parametrize("who", ["live", "frozen", "policy"])
-def test_invalid_actions_name_the_object_that_returned_them(scripted, fixture_of, who):
+@pytest.mark.parametrize("decider", ["live", "frozen", "policy"])
+def test_invalid_actions_name_the_object_that_returned_them(scripted, fixture_of, decider):
     """The interface, or the policy if there is none."""
 
     class Flat(Identity):
@@ -139,10 +139,10 @@ def test_invalid_actions_name_the_object_that_returned_them(scripted, fixture_of
             decision = super().act(inputs, **options)
             return attrs.evolve(decision, action=decision.action[:, 0])
 
-    policy, interface = (FlatCounting(), None) if who == "policy" else (CountingPolicy(), Flat())
+    policy, interface = (FlatCounting(), None) if decider == "policy" else (CountingPolicy(), Flat())
     frozen = AgentActor(PolicyAgent(policy, 4, interface=interface), np.random.default_rng(0))
-    actor = make_live(rows=2, interface=interface) if who == "live" else frozen
-    name = "FlatCounting" if who == "policy" else "Flat"
+    actor = make_live(rows=2, interface=interface) if decider == "live" else frozen
+    name = "FlatCounting" if decider == "policy" else "Flat"
     with pytest.raises(ContractError, match=rf"\.{name} returned an array int64\[4\] as actions of role 'player'"):
         play(scripted({"player": (0, 1)}, 2), fixture_of("aa"), {"a": actor})
 

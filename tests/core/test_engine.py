@@ -19,14 +19,14 @@ TWO = {"player": (0, 1)}
 
 
 @pytest.fixture
-def make_engine(diary):
+def make_engine(logging_actor):
     """Return a maker of (engine, actors by participant, results) for an environment."""
 
     def make(game, *fixtures, matches_per_lane=32):
         actors, results = {}, []
 
         def resolve(fixture, seat):
-            return actors.setdefault(fixture.participants[seat], diary(len(actors))), 0
+            return actors.setdefault(fixture.participants[seat], logging_actor(len(actors))), 0
 
         engine = MatchEngine(
             environment=game, resolve=resolve, on_results=results.append, matches_per_lane=matches_per_lane
@@ -52,7 +52,7 @@ def concatenate(results, name):
     return np.concatenate([part[name] for part in results]).tolist()
 
 
-# -- who acts --------------------------------------------------------------------------------------------------------
+# -- acting seats ----------------------------------------------------------------------------------------------------
 
 
 def test_only_acting_seats_decide(scripted, make_engine, fixture_of):
@@ -95,19 +95,19 @@ def test_roles_have_separate_arrays(scripted, make_engine, fixture_of):
     assert concatenate(results, "returns") == [[0, 0, 0, 0]]
 
 
-def test_actors_get_the_slots_of_their_seats(scripted, fixture_of, diary):
+def test_actors_get_the_slots_of_their_seats(scripted, fixture_of, logging_actor):
     """At decisions and at the end of matches."""
-    heard = []
+    logged = []
 
-    class Many(diary):
+    class Many(logging_actor):
         def act(self, seats, rewards):
-            heard.append(("act", seats.seat_ids.tolist(), seats.slots.tolist()))
+            logged.append(("act", seats.seat_ids.tolist(), seats.slots.tolist()))
             return super().act(seats, rewards)
 
         def end_matches(self, seats, rewards, **how):
-            heard.append(("end", seats.seat_ids.tolist(), seats.slots.tolist()))
+            logged.append(("end", seats.seat_ids.tolist(), seats.slots.tolist()))
 
-    many, other = Many(), diary()
+    many, other = Many(), logging_actor()
     models = {"b": (many, 4), "c": (many, 9)}
     engine = MatchEngine(
         environment=scripted(TWO, 2, length=lambda row: 1),
@@ -118,7 +118,7 @@ def test_actors_get_the_slots_of_their_seats(scripted, fixture_of, diary):
     engine.add_fixture(fixture_of("ab", matches=1))
     engine.add_fixture(fixture_of("ca", number=2, matches=1))
     play_all(engine)
-    assert heard == [("act", [1, 2], [4, 9]), ("end", [1, 2], [4, 9])]
+    assert logged == [("act", [1, 2], [4, 9]), ("end", [1, 2], [4, 9])]
     assert engine.slots_in_use(many).tolist() == [4, 9]
     assert engine.slots_in_use(other).tolist() == [0]
 
@@ -142,7 +142,7 @@ def test_seats_without_a_match_do_not_decide(scripted, make_engine, fixture_of):
     assert concatenate(results, "number") == [0]
 
 
-# -- what a seat sees ------------------------------------------------------------------------------------------------
+# -- seats -------------------------------------------------------------------------------------------------------------
 
 
 def make_seats(acting):
@@ -283,7 +283,7 @@ def test_match_indices_without_a_match_are_idle(scripted, make_engine, fixture_o
 
 
 @pytest.mark.parametrize(("queued", "wanted"), [(0, 4), (1, 3), (4, 0), (6, 0)])
-def test_it_wants_a_fixture_per_low_lane_and_one_in_reserve(scripted, make_engine, fixture_of, queued, wanted):
+def test_one_fixture_is_requested_per_low_lane_and_one_in_reserve(scripted, make_engine, fixture_of, queued, wanted):
     """So that no match index waits for the coordinator."""
     engine, _, _ = make_engine(
         scripted(TWO, 6), *(fixture_of("ab", number=i + 1) for i in range(queued)), matches_per_lane=2
@@ -357,9 +357,11 @@ def nan_at(row, seat, when, *, role="mouse"):
     return shown
 
 
-@pytest.mark.parametrize(("when", "truncated", "who"), [(0, False, "act"), (2, False, "act"), (3, True, "end_matches")])
+@pytest.mark.parametrize(
+    ("when", "truncated", "method"), [(0, False, "act"), (2, False, "act"), (3, True, "end_matches")]
+)
 def test_an_actor_error_on_invalid_observations_names_the_environment(
-    scripted, make_engine, fixture_of, diary, monkeypatch, when, truncated, who
+    scripted, make_engine, fixture_of, logging_actor, monkeypatch, when, truncated, method
 ):
     """For decisions and final observations."""
     game = scripted({"cat": (0,), "mouse": (1, 1)}, 3, truncated=truncated, shown=nan_at(2, 1, when))
@@ -370,7 +372,7 @@ def test_an_actor_error_on_invalid_observations_names_the_environment(
             raise ContractError("role mouse: the outputs are not finite")
         return np.zeros((seats.index.size, 1), np.int64)
 
-    monkeypatch.setattr(diary, who, refuse)
+    monkeypatch.setattr(logging_actor, method, refuse)
     with pytest.raises(ContractError) as caught:
         play_all(engine)
     place = f"leaf 'obs' of role 'mouse' seat 1 in match 2 after {when} ticks is not finite"
@@ -378,10 +380,12 @@ def test_an_actor_error_on_invalid_observations_names_the_environment(
     assert str(caught.value) == f"environment 'scripted': {place}; expected finite numbers ({refused})"
 
 
-def test_an_actor_error_on_invalid_observations_keeps_its_place(scripted, make_engine, fixture_of, diary, monkeypatch):
+def test_an_actor_error_on_invalid_observations_keeps_its_place(
+    scripted, make_engine, fixture_of, logging_actor, monkeypatch
+):
     """The environment comes first, the place of the exception follows."""
     engine, _, _ = make_engine(scripted(TWO, 1, shown=nan_at(0, 0, 0, role="player")), fixture_of("ab"))
-    monkeypatch.setattr(diary, "act", lambda *_: {}["key"])
+    monkeypatch.setattr(logging_actor, "act", lambda *_: {}["key"])
     place = rf"{__name__}, line \d+, raised KeyError: 'key' — LUDUS_DEBUG=1 shows how"
     with pytest.raises(
         ContractError, match=rf"^environment 'scripted': leaf 'obs' .*; expected finite numbers \({place}\)$"
@@ -391,26 +395,28 @@ def test_an_actor_error_on_invalid_observations_keeps_its_place(scripted, make_e
 
 @pytest.mark.parametrize("seat", [0, 1])
 def test_an_actor_error_on_finite_observations_is_raised_as_it_is(
-    scripted, make_engine, fixture_of, diary, monkeypatch, seat
+    scripted, make_engine, fixture_of, logging_actor, monkeypatch, seat
 ):
     """Observations of seats that do not decide may be invalid."""
     game = scripted(TWO, 2, acting=lambda now: [("player", seat)], shown=nan_at(1, 1 - seat, 1, role="player"))
     engine, _, _ = make_engine(game, fixture_of("ab"))
     engine.step()
-    monkeypatch.setattr(diary, "act", lambda *_: (_ for _ in ()).throw(ContractError("no idea")))
+    monkeypatch.setattr(logging_actor, "act", lambda *_: (_ for _ in ()).throw(ContractError("no idea")))
     with pytest.raises(ContractError, match=r"^no idea$"):
         engine.step()
 
 
 @pytest.mark.parametrize(("method", "ticks"), [("start_matches", 0), ("act", 0), ("end_matches", 3)])
-def test_exceptions_of_actors_become_one_line(scripted, make_engine, fixture_of, diary, monkeypatch, method, ticks):
+def test_exceptions_of_actors_become_one_line(
+    scripted, make_engine, fixture_of, logging_actor, monkeypatch, method, ticks
+):
     """Agents, interfaces and policies are code of plugins."""
     engine, _, _ = make_engine(scripted(TWO, 2), fixture_of("ab"))
 
     def fail(*_, **__):
         return np.zeros(2).dot(np.zeros(3))
 
-    monkeypatch.setattr(diary, method, fail)
+    monkeypatch.setattr(logging_actor, method, fail)
     problem = rf"^{__name__}, line \d+, raised ValueError after {ticks} ticks: shapes .* — LUDUS_DEBUG=1 shows how$"
     with pytest.raises(ContractError, match=problem):
         play_all(engine)
@@ -421,7 +427,7 @@ class PanicException(BaseException):
 
 
 @pytest.fixture(params=["environment", "agent"])
-def failing(request, scripted, make_engine, fixture_of, diary, monkeypatch):
+def failing(request, scripted, make_engine, fixture_of, logging_actor, monkeypatch):
     """Return a function that plays a tick in which the environment or an agent raises."""
     game = scripted(TWO, 2)
     engine, _, _ = make_engine(game, fixture_of("ab"))
@@ -430,7 +436,7 @@ def failing(request, scripted, make_engine, fixture_of, diary, monkeypatch):
         def fail(*_):
             raise error
 
-        monkeypatch.setattr(*((game, "step") if request.param == "environment" else (diary, "act")), fail)
+        monkeypatch.setattr(*((game, "step") if request.param == "environment" else (logging_actor, "act")), fail)
         engine.step()
 
     return step
@@ -461,24 +467,28 @@ def test_keyboard_interrupts_are_not_wrapped(failing):
     ids=["flat", "one", "real", "list", "none"],
 )
 def test_actions_of_another_shape_or_type_are_rejected(
-    scripted, make_engine, fixture_of, diary, monkeypatch, wrong, found
+    scripted, make_engine, fixture_of, logging_actor, monkeypatch, wrong, found
 ):
     """The error names their source, their shape and the expected one."""
     engine, _, _ = make_engine(scripted(TWO, 2), fixture_of("ab"))
-    right = diary.act
-    monkeypatch.setattr(diary, "act", lambda *given: wrong(right(*given)))
+    right = logging_actor.act
+    monkeypatch.setattr(logging_actor, "act", lambda *arguments: wrong(right(*arguments)))
     with pytest.raises(ContractError) as caught:
         play_all(engine)
-    message = f"Diary returned {found} as actions of role 'player' after 0 ticks; expected int64[2, 1], one row per"
+    message = (
+        f"LoggingActor returned {found} as actions of role 'player' after 0 ticks; expected int64[2, 1], one row per"
+    )
     assert message in str(caught.value)
 
 
 @pytest.mark.parametrize("dtype", [np.int32, np.uint8, bool])
-def test_narrower_integers_are_accepted_as_actions(scripted, make_engine, fixture_of, diary, monkeypatch, dtype):
+def test_narrower_integers_are_accepted_as_actions(
+    scripted, make_engine, fixture_of, logging_actor, monkeypatch, dtype
+):
     """The conversion loses nothing."""
     engine, _, _ = make_engine(scripted(TWO, 2), fixture_of("ab"))
-    right = diary.act
-    monkeypatch.setattr(diary, "act", lambda *given: right(*given).astype(dtype))
+    right = logging_actor.act
+    monkeypatch.setattr(logging_actor, "act", lambda *arguments: right(*arguments).astype(dtype))
     play_all(engine)
     assert engine.decisions > 0
 

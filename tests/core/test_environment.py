@@ -58,23 +58,23 @@ FOG = {"fog": ("far", "near"), "night": ()}
     ],
 )
 def test_scenarios_that_a_game_does_not_have_are_refused(scenarios, problem):
-    """In words that say what it has."""
+    """The message lists the known ones."""
     with pytest.raises(ContractError) as raised:
         checked_scenarios(scenarios, 2, known=FOG)
     assert str(raised.value) == problem
 
 
 def test_scenarios_that_a_game_has_are_those_of_its_matches():
-    """Also with some of their parameters; nothing said is plain matches."""
-    given = [Scenario(name="fog", parameters={"near": 2}), Scenario()]
-    assert checked_scenarios(given, 2, known=FOG) == given
+    """With any subset of their parameters; no scenarios means the default one."""
+    scenarios = [Scenario(name="fog", parameters={"near": 2}), Scenario()]
+    assert checked_scenarios(scenarios, 2, known=FOG) == scenarios
     assert checked_scenarios(None, 2, known=FOG) == ()
 
 
 def test_parameters_that_are_not_known_are_left_to_the_game():
     """A scenario with None for its parameters takes any; the default one still takes none."""
-    given = [Scenario(name="fog", parameters={"far": 1})]
-    assert checked_scenarios(given, 1, known={"fog": None}) == given
+    scenarios = [Scenario(name="fog", parameters={"far": 1})]
+    assert checked_scenarios(scenarios, 1, known={"fog": None}) == scenarios
     with pytest.raises(ContractError, match="scenario default takes no parameters"):
         checked_scenarios([Scenario(parameters={"far": 1})], 1, known={"fog": None})
 
@@ -141,7 +141,7 @@ def test_declarations_are_off_unless_made():
 
 
 def test_parts_of_a_tick_are_not_shared_between_ticks():
-    """Optional parts start out empty, each time anew."""
+    """Optional attributes are new empty dicts."""
     ticks = [RoleTick(observation={}, acting=np.ones(1), action_mask=None, reward=np.zeros(1)) for _ in range(2)]
     ticks[0].reward_parts["goal"] = np.zeros(1)
     ticks[0].privileged["map"] = np.zeros(1)
@@ -227,7 +227,7 @@ def test_ticks_are_allocated_by_the_given_function():
 
 
 def test_clearing_a_tick_leaves_other_matches_alone():
-    """Rewards, reward parts and endings become 0 at the given match indices; observations and outcomes stay."""
+    """Rewards, reward parts and endings become 0 at these match indices; observations and outcomes stay."""
     tick = allocate_tick(arena(), 3, reward_parts={"hero": ("win",)})
     hero = tick.roles["hero"]
     cleared = (hero.reward, hero.reward_parts["win"], tick.roles["crowd"].reward, tick.terminated, tick.truncated)

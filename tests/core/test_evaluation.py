@@ -45,18 +45,18 @@ def test_an_agent_can_have_several_seats(scripted):
     assert all((actions["cat"][0, 0, 0], *actions["mouse"][0, :, 0]) == (1, 2, 2) for actions in game.received)
 
 
-def test_an_environment_without_an_end_is_an_error(scripted, fixture_of, diary, monkeypatch):
-    """The message says what to do."""
+def test_an_environment_without_an_end_is_an_error(scripted, fixture_of, logging_actor, monkeypatch):
+    """The message suggests a time limit."""
     game = scripted({"player": (0, 1)}, 1, length=lambda row: 10**9)
     monkeypatch.setattr("ludus._sampling.match_engine.MatchEngine.step", lambda play: True)
     with pytest.raises(ContractError, match="'scripted': no match ended for a million ticks"):
-        play_out(game, [fixture_of("ab")], lambda fixture, seat: (diary(), 0))
+        play_out(game, [fixture_of("ab")], lambda fixture, seat: (logging_actor(), 0))
 
 
-def test_a_stopped_evaluation_has_no_results(scripted, fixture_of, diary):
+def test_a_stopped_evaluation_has_no_results(scripted, fixture_of, logging_actor):
     """Short matches would be overrepresented among the matches that have ended."""
     ticks = iter([False, False, False, True])
     game = scripted({"player": (0, 1)}, 2, length=lambda row: 2 if row == 0 else 10**9)
-    played = play_out(game, [fixture_of("ab")], lambda fixture, seat: (diary(), 0), stop=lambda: next(ticks))
+    played = play_out(game, [fixture_of("ab")], lambda fixture, seat: (logging_actor(), 0), stop=lambda: next(ticks))
     assert played == {}
     assert len(game.resets) > 2  # one match had ended

@@ -174,10 +174,10 @@ def test_torch_runs_networks_by_default():
     assert get_weights(inference._module)["weight"] == 1.0
 
 
-@pytest.mark.parametrize(("wanted", "found"), [("dummy-torch", "dummy-torch"), ("eager", None)])
-def test_a_run_chooses_its_runtime_by_name(wanted, found):
+@pytest.mark.parametrize(("name", "found"), [("dummy-torch", "dummy-torch"), ("eager", None)])
+def test_a_run_chooses_its_runtime_by_name(name, found):
     """A component, or eager."""
-    inference = configure(inference=wanted).inference
+    inference = configure(inference=name).inference
     assert (inference and inference.name) == found
 
 

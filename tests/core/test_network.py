@@ -52,7 +52,7 @@ def test_set_weights_copies_in_place():
     ],
 )
 def test_weights_that_do_not_fit_are_refused_whole(change, message):
-    """The message says what does not fit, and nothing is copied."""
+    """The message lists the differences, and nothing is copied."""
     net, weights = module(1), get_weights(module(2))
     before = get_weights(net)
     change(weights)
@@ -62,7 +62,7 @@ def test_weights_that_do_not_fit_are_refused_whole(change, message):
 
 
 def add_one(parameter, count, *, fail):
-    """Add to two tensors in place, and fail afterwards if that is wanted."""
+    """Add to two tensors in place, then raise if requested."""
     with restored_on_error([parameter, count]):
         parameter.detach().add_(1.0)
         count.add_(1)

@@ -133,9 +133,9 @@ def test_with_simultaneous_moves_the_value_is_from_the_next_tick(scripted, fixtu
 
 def test_the_first_value_after_a_decision_is_recorded(scripted, fixture_of):
     """An opponent may decide several times before the seat does, or not at all."""
-    who = {0: [0, 1], 1: [1], 2: [1], 3: [0], 4: [0, 1]}
+    acting_seats = {0: [0, 1], 1: [1], 2: [1], 3: [0], 4: [0, 1]}
     game = scripted(
-        {"player": (0, 1)}, 1, acting=lambda now: [("player", seat) for seat in who[now]], length=lambda row: 5
+        {"player": (0, 1)}, 1, acting=lambda now: [("player", seat) for seat in acting_seats[now]], length=lambda row: 5
     )
     got = recorded_values(
         game, fixture_of("ab", matches=1), {"a": make_observer(), "b": make_bot_actor(EvaluatingBot())}
@@ -145,9 +145,9 @@ def test_the_first_value_after_a_decision_is_recorded(scripted, fixture_of):
 
 def test_decisions_before_one_value_share_it(scripted, fixture_of):
     """[Minimax §4.2]; decisions after the last value get none."""
-    who = {0: [0], 1: [0], 2: [0], 3: [1], 4: [0], 5: [0, 1], 6: [0]}
+    acting_seats = {0: [0], 1: [0], 2: [0], 3: [1], 4: [0], 5: [0, 1], 6: [0]}
     game = scripted(
-        {"player": (0, 1)}, 1, acting=lambda now: [("player", seat) for seat in who[now]], length=lambda row: 7
+        {"player": (0, 1)}, 1, acting=lambda now: [("player", seat) for seat in acting_seats[now]], length=lambda row: 7
     )
     got = recorded_values(
         game, fixture_of("ab", matches=1), {"a": make_observer(), "b": make_bot_actor(EvaluatingBot())}
@@ -157,9 +157,9 @@ def test_decisions_before_one_value_share_it(scripted, fixture_of):
 
 def test_a_value_is_not_recorded_in_an_earlier_match(scripted, fixture_of):
     """The decisions at ticks 2 and 3 of the first match of the trajectory stay without a value."""
-    who = {0: [0], 1: [1], 2: [0], 3: [0]}
+    acting_seats = {0: [0], 1: [1], 2: [0], 3: [0]}
     game = scripted(
-        {"player": (0, 1)}, 1, acting=lambda now: [("player", seat) for seat in who[now]], length=lambda row: 4
+        {"player": (0, 1)}, 1, acting=lambda now: [("player", seat) for seat in acting_seats[now]], length=lambda row: 4
     )
     got = recorded_values(
         game, fixture_of("ab", matches=2), {"a": make_observer(), "b": make_bot_actor(EvaluatingBot())}
@@ -170,9 +170,9 @@ def test_a_value_is_not_recorded_in_an_earlier_match(scripted, fixture_of):
 @pytest.mark.parametrize("decisions", [2, 3])
 def test_a_value_is_not_recorded_in_sent_blocks(scripted, fixture_of, decisions):
     """Only the decision that is carried over can still get one."""
-    who = {0: [0], 1: [0], 2: [0], 3: [0], 4: [1], 5: [0], 6: [1]}
+    acting_seats = {0: [0], 1: [0], 2: [0], 3: [0], 4: [1], 5: [0], 6: [1]}
     game = scripted(
-        {"player": (0, 1)}, 1, acting=lambda now: [("player", seat) for seat in who[now]], length=lambda row: 7
+        {"player": (0, 1)}, 1, acting=lambda now: [("player", seat) for seat in acting_seats[now]], length=lambda row: 7
     )
     actor = make_observer(decisions=decisions)
     got = recorded_values_by_block(game, fixture_of("ab", matches=1), actor)
@@ -222,9 +222,9 @@ def test_simultaneous_observers_do_not_get_each_others_values(scripted, fixture_
 
 def test_later_values_of_simultaneous_observers_are_not_recorded(scripted, fixture_of):
     """At tick 3 an observer evaluates the result of tick 2, not of ticks 0 and 1."""
-    who = {0: [0], 1: [0], 2: [0, 1], 3: [1]}
+    acting_seats = {0: [0], 1: [0], 2: [0, 1], 3: [1]}
     game = scripted(
-        {"player": (0, 1)}, 1, acting=lambda now: [("player", seat) for seat in who[now]], length=lambda row: 4
+        {"player": (0, 1)}, 1, acting=lambda now: [("player", seat) for seat in acting_seats[now]], length=lambda row: 4
     )
     got = recorded_values(game, fixture_of("ab", matches=1), {"a": make_observer(), "b": make_observer(factor=10.0)})
     np.testing.assert_equal(got, [np.nan, np.nan, 30])
@@ -282,8 +282,8 @@ def test_values_of_other_matches_are_not_recorded(scripted, fixture_of):
     assert np.isnan(batch.extras["opponent_value"][:3, 1]).all()
 
 
-@pytest.mark.parametrize("asked", [True, False])
-def test_frozen_critics_get_privileged_leaves_for_observers_only(scripted, fixture_of, asked):
+@pytest.mark.parametrize("observed", [True, False])
+def test_frozen_critics_get_privileged_leaves_for_observers_only(scripted, fixture_of, observed):
     """Without observers their values would cost time for nothing."""
     game, policy = scripted({"player": (0, 1)}, 1), ClockPolicy()
     plain_tick = game._tick
@@ -298,7 +298,7 @@ def test_frozen_critics_get_privileged_leaves_for_observers_only(scripted, fixtu
     frozen.load({})
     actors = {"a": make_bot_actor(Bot()), "b": frozen}
     readers = []
-    if asked:
+    if observed:
         actors["a"] = LiveActor(
             player="main",
             policy=ClockPolicy(),
@@ -331,8 +331,8 @@ def test_frozen_critics_get_privileged_leaves_for_observers_only(scripted, fixtu
     engine.add_fixture(fixture_of("ab", matches=1))
     while engine.step():
         pass
-    assert policy.privileged == [["secret"] if asked else []] * 3
-    if asked:
+    assert policy.privileged == [["secret"] if observed else []] * 3
+    if observed:
         got = actors["a"].recorder.flush().extras["opponent_value"][:3, 0].tolist()
         np.testing.assert_equal(got, [1, 2, np.nan])
 

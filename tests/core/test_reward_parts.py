@@ -105,11 +105,11 @@ def play(game, fixture, actors):
     return results
 
 
-def test_parts_are_summed_until_the_seat_decides(make_mine, fixture_of, diary):
+def test_parts_are_summed_until_the_seat_decides(make_mine, fixture_of, logging_actor):
     """A seat that waits two ticks gets the sums of both; a new match starts at 0."""
     notes = LoggingInterface()
     actor = make_live(notes)
-    play(make_mine(), fixture_of("ab", matches=2), {"a": actor, "b": diary()})
+    play(make_mine(), fixture_of("ab", matches=2), {"a": actor, "b": logging_actor()})
     first_match, last = notes.parts[1:3], notes.parts[3]
     assert first_match == [{"gold": [3.0], "cost": [-1.0]}, {"gold": [7.0], "cost": [-1.0]}]
     assert last == {"gold": [0.0], "cost": [0.0]}
@@ -117,18 +117,20 @@ def test_parts_are_summed_until_the_seat_decides(make_mine, fixture_of, diary):
     assert batch.reward[:4, 0].tolist() == [30, 70, 30, 70]
 
 
-def test_parts_are_reported_by_match(make_mine, fixture_of, diary):
+def test_parts_are_reported_by_match(make_mine, fixture_of, logging_actor):
     """As means over the seats of a role."""
-    results = play(make_mine(2), fixture_of("ab", matches=2), {"a": diary(), "b": diary()})
+    results = play(make_mine(2), fixture_of("ab", matches=2), {"a": logging_actor(), "b": logging_actor()})
     (arrays,) = results
     assert arrays["part/player/gold"].tolist() == [10, 10]
     assert arrays["part/player/cost"].tolist() == [-2, -2]
     assert arrays["returns"].tolist() == [[8, 8], [8, 8]]
 
 
-def test_games_without_parts_report_none(scripted, fixture_of, diary):
+def test_games_without_parts_report_none(scripted, fixture_of, logging_actor):
     """Results have no part arrays."""
-    (arrays, *_) = play(scripted({"player": (0, 1)}, 1), fixture_of("ab", matches=1), {"a": diary(), "b": diary()})
+    (arrays, *_) = play(
+        scripted({"player": (0, 1)}, 1), fixture_of("ab", matches=1), {"a": logging_actor(), "b": logging_actor()}
+    )
     assert set(arrays) == {"fixture", "number", "ticks", "outcome", "returns"}
 
 

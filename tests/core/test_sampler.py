@@ -162,9 +162,9 @@ def test_results_are_sent_again_until_they_are_acknowledged(league):
     runner.is_lost = lambda name, message: isinstance(message, ResultsAck) and runner.now_s < 6
     runner.until(lambda: runner.now_s > 7)
     runner.finish()
-    told = runner.messages(Results, sender="sampler-0")
-    reports = {message.report: message.arrays["number"].size for message in told}
-    assert len(told) > len(reports)
+    results = runner.messages(Results, sender="sampler-0")
+    reports = {message.report: message.arrays["number"].size for message in results}
+    assert len(results) > len(reports)
     stored = [(match.fixture.id, match.number) for match in runner.store.matches.records(kind="train")]
     assert len(stored) == len(set(stored)) == runner.coordinator.counts.training == sum(reports.values())
 
@@ -182,9 +182,9 @@ def test_many_results_are_sent_together(league, ended, calls):
     runner = league(run={"decisions": 0}, evaluation={"enabled": False})
     runner.until(lambda: runner.sampler().reports._collected)
     sampler = runner.sampler()
-    told = sampler.reports._collected[0]
+    results = sampler.reports._collected[0]
     sampler.reports.flush()
-    sampler.reports.add({name: array[:1].repeat(ended, axis=0) for name, array in told.items()})
+    sampler.reports.add({name: array[:1].repeat(ended, axis=0) for name, array in results.items()})
     reports = len(runner.messages(Results))
     for _ in range(calls - 1):
         sampler.reports.send(runner.now_s)
@@ -224,13 +224,16 @@ def test_it_requests_several_fixtures_at_once(league):
         evaluation={"enabled": False},
     )
     runner.train(300)
-    asked, begun, idle = len(runner.messages(FixtureRequest)), runner.sampler().engine.num_started_fixtures, []
+    requests, started, idle = len(runner.messages(FixtureRequest)), runner.sampler().engine.num_started_fixtures, []
     for _ in range(1000):
         runner.round()
         idle.append(8 - runner.sampler().engine.num_running)
-    asked, begun = len(runner.messages(FixtureRequest)) - asked, runner.sampler().engine.num_started_fixtures - begun
-    assert begun > 100
-    assert asked < begun / 4
+    requests, started = (
+        len(runner.messages(FixtureRequest)) - requests,
+        runner.sampler().engine.num_started_fixtures - started,
+    )
+    assert started > 100
+    assert requests < started / 4
     assert sum(idle) < 0.05 * 8 * len(idle)
 
 
@@ -251,8 +254,8 @@ def test_an_evaluator_without_work_requests_seldom(league):
         runner.round()
         if runner.coordinator.league.models:
             break
-    asked = len(runner.messages(FixtureRequest, sender="evaluator-0"))
-    assert 1 <= asked <= 11
+    requests = len(runner.messages(FixtureRequest, sender="evaluator-0"))
+    assert 1 <= requests <= 11
 
 
 def test_late_answers_increase_the_reserve(league):

@@ -105,8 +105,10 @@ class Sampler:
         if self.stopped:
             return False
         self.requests.send(now)
-        self._report_metrics(now)
-        if not self._ready:
+        ready = all(channel.ready for channel in self.channels.values())
+        if self._metrics.is_due(now):
+            self._report_metrics(now, waiting=not ready)
+        if not ready:
             for channel in self.channels.values():
                 channel.repeat_hello(now)
             return False
@@ -118,10 +120,6 @@ class Sampler:
         return played
 
     @property
-    def _ready(self) -> bool:
-        return all(channel.ready for channel in self.channels.values())
-
-    @property
     def count(self) -> int:
         """Return the number of decisions so far, which heartbeats report."""
         return self.engine.decisions
@@ -131,11 +129,9 @@ class Sampler:
         """Return whether the coordinator has committed all results."""
         return self.reports.drained
 
-    def _report_metrics(self, now: float) -> None:
-        values = self._metrics.report(
-            now, ticks=self.engine.ticks, decisions=self.engine.decisions, waiting=not self._ready
-        )
-        if values is not None:
+    def _report_metrics(self, now: float, *, waiting: bool) -> None:
+        values = self._metrics.report(now, ticks=self.engine.ticks, decisions=self.engine.decisions, waiting=waiting)
+        if values:
             self.link.send(COORDINATOR, MetricsReport(values=values))
 
     def _resolve_seat(self, fixture: Fixture, seat: int) -> tuple[Actor, int]:

@@ -35,8 +35,12 @@ class SamplerMetrics:
                 self._part_sums[name.removeprefix("part/")] += float(values.sum())
         return {name: array for name, array in arrays.items() if name != "returns" and not name.startswith("part/")}
 
-    def report(self, now: float, *, ticks: int, decisions: int, waiting: bool) -> dict[str, float] | None:
-        """Return the metrics since the last report and clear them; None if that is less than a second ago.
+    def is_due(self, now: float) -> bool:
+        """Return whether the last report is at least a second ago."""
+        return now - self._reported_s >= _INTERVAL_S
+
+    def report(self, now: float, *, ticks: int, decisions: int, waiting: bool) -> dict[str, float]:
+        """Return the metrics since the last report, and start the next one; empty on the first call.
 
         Args:
             now: Present time in seconds.
@@ -44,11 +48,9 @@ class SamplerMetrics:
             decisions: Number of decisions so far.
             waiting: Whether the sampler waits for a learner.
         """
-        elapsed_s = now - self._reported_s
-        if elapsed_s < _INTERVAL_S:
-            return None
-        values = None
+        values: dict[str, float] = {}
         if self._reported_s >= 0:
+            elapsed_s = now - self._reported_s
             values = {
                 "ticks_per_s": (ticks - self._reported_ticks) / elapsed_s,
                 "decisions_per_s": (decisions - self._reported_decisions) / elapsed_s,

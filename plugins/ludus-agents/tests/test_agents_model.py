@@ -72,7 +72,7 @@ def model_of(folder):
 
 def decisions(agent, environment, *, ticks=12):
     """Return an agent's actions and values on both seats of all matches."""
-    rng, said = np.random.default_rng(0), []
+    rng, results = np.random.default_rng(0), []
     tick = environment.reset(np.arange(environment.num_matches, dtype=np.uint64))
     agent.reset(np.arange(2 * environment.num_matches))
     for _ in range(ticks):
@@ -86,11 +86,11 @@ def decisions(agent, environment, *, ticks=12):
             seat_ids=2 * rows + seats,
             rng=rng,
         )
-        said += [action.copy(), value.copy()]
+        results += [action.copy(), value.copy()]
         actions = np.zeros((environment.num_matches, 2, 1), np.int64)
         actions[rows, seats] = action
         tick = environment.step({"player": actions})
-    return said
+    return results
 
 
 @pytest.mark.parametrize("deterministic", [False, True])
@@ -129,7 +129,7 @@ def test_states_are_kept_when_more_seats_start(tmp_path):
             yield value.item()
 
     assert list(values(5, 3)) == list(values())
-    assert list(values(0))[2:] != list(values())[2:]  # a match that starts anew forgets
+    assert list(values(0))[2:] != list(values())[2:]  # a new match resets the state
 
 
 def test_an_exploiter_learns_from_the_values_of_a_model(plain, tmp_path, monkeypatch):

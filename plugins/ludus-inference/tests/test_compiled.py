@@ -42,7 +42,7 @@ def test_compiled_satisfies_the_contract():
 @pytest.mark.parametrize(("speedup", "kind"), [(2.0, Compiled), (1.0, Eager)])
 @pytest.mark.usefixtures("compiler")
 def test_the_faster_runtime_is_used(speedup, kind, monkeypatch, caplog):
-    """A line in the log tells if compiled code is not faster."""
+    """A log line states that compiled code is not faster."""
     monkeypatch.setattr(compiled, "_seconds", lambda runtime, *_: 1.0 if isinstance(runtime, Compiled) else speedup)
     with caplog.at_level(logging.INFO, logger="ludus.inference"):
         assert type(make_compiled(CONFIG, module=network(), request=REQUEST)) is kind

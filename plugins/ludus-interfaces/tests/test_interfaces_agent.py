@@ -39,7 +39,7 @@ class Count(Identity):
         self.seen |= dict.fromkeys(seat_ids.tolist(), 0)
 
     def observe(self, view, seat_ids):
-        count = np.array([self.seen.get(stream, 0) for stream in seat_ids.tolist()])
+        count = np.array([self.seen.get(seat_id, 0) for seat_id in seat_ids.tolist()])
         self.seen |= dict(zip(seat_ids.tolist(), (count + 1).tolist(), strict=True))
         return SeatView(observation={"count": count}, action_mask=None, reward=view.reward)
 

@@ -162,11 +162,11 @@ class Count(Identity):
         return Spaces(spaces.Dict({**leaf_spaces(raw.observation), "count": spaces.Discrete(1000)}), raw.action)
 
     def reset(self, seat_ids):
-        for stream in seat_ids.tolist():
-            self.seen[stream] = 0
+        for seat_id in seat_ids.tolist():
+            self.seen[seat_id] = 0
 
     def observe(self, view, seat_ids):
-        count = np.array([self.seen.get(stream, 0) for stream in seat_ids.tolist()])
+        count = np.array([self.seen.get(seat_id, 0) for seat_id in seat_ids.tolist()])
         self.seen.update(zip(seat_ids.tolist(), (count + 1).tolist(), strict=True))
         return attrs.evolve(view, observation={**view.observation, "count": count})
 
@@ -279,16 +279,16 @@ def test_a_reset_drops_pending_rewards():
     """Also for the interface."""
     shown = []
 
-    class Told(Identity):
+    class LoggingInterface(Identity):
         def observe(self, view, seat_ids):
             shown.append(view.reward.tolist())
             return view
 
-    game = wrap_environment(Cards(1, turns=True), {"player": Told()})
+    game = wrap_environment(Cards(1, turns=True), {"player": LoggingInterface()})
     game.reset(np.zeros(1, np.uint64))
     first_card = {"player": np.zeros((1, 2, 2), np.int64)}
     game.step(first_card)
-    game.step(first_card)  # pays seat 0, who acts next; seat 1 waits and has not been shown its loss
+    game.step(first_card)  # pays seat 0, which acts next; seat 1 waits and its loss is pending
     game.reset(np.ones(1, np.uint64))
     assert shown == [[0, 0], [0], [1], [0, 0]]
     assert game.step(first_card).roles["player"].reward.tolist() == [[0, 0]]
@@ -316,7 +316,7 @@ def test_stateful_interfaces_count_decisions_not_ticks():
         counts.append((seat, int(tick.roles["player"].observation["count"][0, seat])))
         tick = game.step({"player": np.zeros((1, 2, 2), np.int64)})
     assert counts == [(0, 0), (1, 0), (0, 1), (1, 1)]
-    assert tick.roles["player"].observation["count"].tolist() == [[2, 2]]  # the end is shown to everybody
+    assert tick.roles["player"].observation["count"].tolist() == [[2, 2]]  # all seats observe the end
 
 
 def test_resetting_one_match_keeps_the_state_of_the_others():

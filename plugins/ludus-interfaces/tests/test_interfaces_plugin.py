@@ -23,8 +23,8 @@ def test_every_component_can_be_made_and_bound():
     raw = Spaces(spaces.Dict({"obs": spaces.Box(0, 1, (2,))}), spaces.Discrete(2))
     for name, component in COMPONENTS.items():
         options = component.load_config()
-        given = {"keep": ("obs",)} if name == "select-leaves" else {}
-        interface = component.load_factory()(None if options is None else options(**given))
+        values = {"keep": ("obs",)} if name == "select-leaves" else {}
+        interface = component.load_factory()(None if options is None else options(**values))
         assert interface.bind(raw).action == spaces.Discrete(2)
 
 

@@ -14,8 +14,8 @@ def test_every_seat_id_keeps_its_row(batches):
     table, known = SeatRows(), {}
     for seat_ids in batches:
         rows = table.rows(np.array(seat_ids))
-        for stream, row in zip(seat_ids, rows.tolist(), strict=True):
-            assert known.setdefault(stream, row) == row
+        for seat_id, row in zip(seat_ids, rows.tolist(), strict=True):
+            assert known.setdefault(seat_id, row) == row
     assert sorted(known.values()) == list(range(table.count)) == list(range(len(known)))
 
 

@@ -46,8 +46,8 @@ class Purse:
         return self.show()
 
     def step(self, actions):
-        if any(((given < 0) | (given > 9)).any() for given in actions.values()):
-            raise ContractError("nobody may put more than 9 into the purse")
+        if any(((amounts < 0) | (amounts > 9)).any() for amounts in actions.values()):
+            raise ContractError("expected at most 9")
         self.ticks += self.running
         for name, earned in self.earned.items():
             earned[:] = actions[name][..., 0] / 10 * self.running[:, None]
@@ -299,14 +299,14 @@ def test_unknown_names_are_rejected(options, message):
 @pytest.fixture
 def opened(monkeypatch):
     """Open every game as a purse; return the requested options."""
-    asked = []
+    opened_games = []
 
     def open_game(name, *, options):
-        asked.append((name, options))
+        opened_games.append((name, options))
         return SimpleNamespace(make_environment=Purse)
 
     monkeypatch.setattr("ludus_interfaces.factories.open_game", open_game)
-    return asked
+    return opened_games
 
 
 def make_component(num_matches=1, *, game="purse", **options):

@@ -29,8 +29,8 @@ ONE = np.zeros(1, np.int64)
 class Pairs:
     """Two teams of two seats; on tick t only seats 0, 1 and, on odd ticks, 2 and 3 act.
 
-    Seats 0 and 2 are team 0. Every seat sees its own number and the tick; whoever chooses its own number modulo 3 as
-    label 0 earns 1, and everybody of the team earns ¼ with it.
+    Seats 0 and 2 are team 0. Each seat observes its number and the tick; a seat that chooses its own number modulo 3
+    as label 0 earns 1, and all seats of its team earn ¼.
     """
 
     def __init__(self, num_matches=1, *, teams=(0, 1, 0, 1), masked=True, labels_used=None):
@@ -176,7 +176,7 @@ def test_parts_of_different_kinds_cannot_be_joined():
 @given(st.lists(st.sampled_from([PART, PLAIN]), min_size=1, max_size=4))
 @settings(deadline=None, max_examples=20)
 def test_splitting_is_the_inverse_of_joining(parts):
-    """For given numbers of labels."""
+    """For any numbers of labels."""
     widths = [2 if part is PART else 1 for part in parts]
     assert split_spaces(join_spaces(parts), len(parts), widths=widths) == tuple(parts)
 
@@ -285,12 +285,12 @@ def test_without_parts_the_joint_seat_has_none():
 
 
 @pytest.mark.parametrize(
-    ("given", "told"), [({"win": 1, "hit": 4}, "it gives win, hit"), ({}, "it gives none")], ids=["others", "none"]
+    ("parts", "message"), [({"win": 1, "hit": 4}, "it gives win, hit"), ({}, "it gives none")], ids=["others", "none"]
 )
-def test_unknown_parts_of_a_joint_seat_are_rejected(given, told):
+def test_unknown_parts_of_a_joint_seat_are_rejected(parts, message):
     """The message lists the known parts."""
-    with pytest.raises(ContractError, match=f"gives no reward part 'psh'; {told}"):
-        observe_joint(Identity(), Identity(), RewardParts({"psh": 1.0}), **given)
+    with pytest.raises(ContractError, match=f"gives no reward part 'psh'; {message}"):
+        observe_joint(Identity(), Identity(), RewardParts({"psh": 1.0}), **parts)
 
 
 def test_combined_interfaces_get_the_progress():
@@ -341,14 +341,14 @@ def test_combining_nothing_or_one_object_twice_is_an_error():
 
 def test_combined_interfaces_are_all_reset():
     """At the start of a match."""
-    told = []
+    reset_seats = []
 
-    class Told(Identity):
+    class LoggingInterface(Identity):
         def reset(self, seat_ids):
-            told.extend(seat_ids.tolist())
+            reset_seats.extend(seat_ids.tolist())
 
-    combine(Told(), Told()).reset(np.array([4]))
-    assert told == [4, 4]
+    combine(LoggingInterface(), LoggingInterface()).reset(np.array([4]))
+    assert reset_seats == [4, 4]
 
 
 def test_combined_interfaces_pass_the_check():

@@ -301,12 +301,12 @@ def test_unknown_parts_are_rejected():
         weighted_reward(RewardParts({"chese": 1.0}), [0], cheese=[1], win=[0])
 
 
-@pytest.mark.parametrize("asked", [{"weights": {"win": 2.0}}, {"fade": {"win": 1.0}}, {"once": ["win"]}], ids=str)
-def test_options_for_a_reward_without_parts_are_rejected(asked):
+@pytest.mark.parametrize("options", [{"weights": {"win": 2.0}}, {"fade": {"win": 1.0}}, {"once": ["win"]}], ids=str)
+def test_options_for_a_reward_without_parts_are_rejected(options):
     """They would have no effect."""
     view = SeatView(observation={}, action_mask=None, reward=np.ones(1, np.float32))
     with pytest.raises(ContractError, match="gives no reward part 'win'; it gives none"):
-        RewardParts(**{"weights": {}} | asked).observe(view, np.zeros(1, np.int64))
+        RewardParts(**{"weights": {}} | options).observe(view, np.zeros(1, np.int64))
     assert RewardParts({}).observe(view, np.zeros(1, np.int64)) is view
 
 

@@ -52,7 +52,7 @@ class _TeamEnvironment(Wrapper):
     def _bind(self, raw: EnvironmentSpec) -> EnvironmentSpec:
         self._raw = raw.role(self.role)
         teams = tuple(dict.fromkeys(self._raw.teams))
-        groups = [[seat for seat, owner in enumerate(self._raw.teams) if owner == team] for team in teams]
+        groups = [np.flatnonzero(np.array(self._raw.teams) == team) for team in teams]
         if len({len(group) for group in groups}) > 1:
             raise ContractError(
                 f"{raw.name}: the teams have {', '.join(str(len(g)) for g in groups)} seats of role {self.role!r}; "
@@ -60,12 +60,14 @@ class _TeamEnvironment(Wrapper):
             )
         self._seats = np.array(groups)
         roles = tuple(self._joint_role(teams) if role is self._raw else role for role in raw.roles)
-        summed = self.reward == "sum"
-        bounds = raw.reward_range
-        if bounds is not None and summed:
-            size = len(groups[0])
-            bounds = (min(bounds[0], size * bounds[0]), max(bounds[1], size * bounds[1]))
-        return attrs.evolve(raw, roles=roles, zero_sum=raw.zero_sum and summed, reward_range=bounds)
+        zero_sum = raw.zero_sum and self.reward == "sum"
+        return attrs.evolve(raw, roles=roles, zero_sum=zero_sum, reward_range=self._reward_range(raw))
+
+    def _reward_range(self, raw: EnvironmentSpec) -> tuple[float, float] | None:
+        if raw.reward_range is None or self.reward == "shared":
+            return raw.reward_range
+        (low, high), size = raw.reward_range, self._seats.shape[1]
+        return min(low, size * low), max(high, size * high)
 
     def _joint_role(self, teams: tuple[int, ...]) -> Role:
         raw, size = self._raw, self._seats.shape[1]
