@@ -145,7 +145,7 @@ def test_a_machine_waits_for_its_run(run, joined, campaign):
     run.process.wait()
     campaign.wait(lambda: not any(map(campaign.is_alive, before)))
     run.resume()
-    there.waits_for("the run was started anew")
+    there.waits_for("the run was started again")
     campaign.wait(lambda: run.output.count("elsewhere takes part") >= 2)
     goes_on(run)
     pids = list(there.pids.values())
@@ -168,7 +168,7 @@ def test_who_may_not_join_is_told(run, joined, tmp_path, campaign):
     listed.write_text(allowed.replace(allowed.split('"join": "')[1][:40], "x" * 40))
     there = joined(key=key)
     assert there.ends() == 1
-    assert there.output.splitlines()[-1].startswith("error: the run does not let this key in")
+    assert there.output.splitlines()[-1].startswith("error: the run rejects this key")
     listed.write_text(allowed)
     goes_on(run)
 

@@ -12,11 +12,11 @@ from functools import partial
 
 import pytest
 import zmq
-from ludus_hosts import site as _site
+from ludus_hosts import host_agent as _site
+from ludus_hosts.connection import Connection, Listener
+from ludus_hosts.host_agent import JoinOptions
 from ludus_hosts.keys import RUN_KEY, JoinKey, make_keys
-from ludus_hosts.line import Line, Listener
-from ludus_hosts.site import Options
-from ludus_hosts.wire import Joined
+from ludus_hosts.wire import JoinAccepted
 from ludus_local.memory import remove, shared_path
 from ludus_local.processes import WorkerCommand, launch
 from ludus_local.supervisor import Supervisor
@@ -60,7 +60,7 @@ class Wire:
         listener.socket.close(linger=0)
 
     def line(self, address, key, **limits):
-        return Line(self.sockets(**limits), address, key)
+        return Connection(self.sockets(**limits), address, key)
 
     def close(self):
         for one in self._open:
@@ -123,7 +123,7 @@ def joined():
             "sampling": dict(sampling),
             "players": {"main": {"algorithm": algorithm, "matchmaker": "dummy-uniform"}},
         }
-        return Joined(run=run, config=write_toml(tables), **more)
+        return JoinAccepted(run=run, config=write_toml(tables), **more)
 
     return make
 
@@ -133,7 +133,7 @@ def options(key, tmp_path):
     """Return a maker of how a machine takes part."""
     folder = tmp_path / "place"
     folder.mkdir()
-    make = partial(Options, key=key, host="box", folder=folder, cache_bytes=10**9)
+    make = partial(JoinOptions, key=key, host="box", folder=folder, cache_bytes=10**9)
     return partial(make, address="tcp://127.0.0.1:1", samplers=1)
 
 

@@ -101,13 +101,13 @@ def test_join_is_told_what_is_wrong(keys, monkeypatch, arguments, error):
 def test_a_folder_with_something_else_is_left_alone(tmp_path):
     """A run of this machine, for example; one of an earlier time is used again."""
     mine, other = tmp_path / "mine", tmp_path / "other"
-    command._claim(mine)
+    command._prepare(mine)
     (mine / "logs").mkdir()
-    command._claim(mine)
+    command._prepare(mine)
     other.mkdir()
     (other / "run.toml").touch()
-    with pytest.raises(ConfigError, match=r"^--folder .*other: expected an empty folder, or one that"):
-        command._claim(other)
+    with pytest.raises(ConfigError, match=r"^--folder .*other: expected an empty folder, or one made"):
+        command._prepare(other)
 
 
 def test_a_folder_of_a_person_stays_wherever_it_is(tmp_path, monkeypatch):
@@ -115,7 +115,7 @@ def test_a_folder_of_a_person_stays_wherever_it_is(tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     mine = tmp_path / "ludus-join-mine"
     for folder in (mine, None):
-        with command._claimed(folder):
+        with command._prepared(folder):
             assert mine.exists()
 
 
@@ -140,7 +140,7 @@ def test_of_a_failure_logs_are_left_and_nothing_else(keys, tmp_path, monkeypatch
             (folder / "logs" / "sampler-box-0.log").touch()
         raise error
 
-    monkeypatch.setattr(Relay, "_turn", end)
+    monkeypatch.setattr(Relay, "_run_once", end)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     assert run(join, "tcp://127.0.0.1:7077", "--key", keys / "join.key").exit_code == 1
     place = next(tmp_path.glob("ludus-join-*"), tmp_path / "none")

@@ -15,22 +15,22 @@ from ludus._messaging.messages import Checkpoint, Failure, FixtureRequest, Fixtu
 from ludus.errors import ConfigError
 from ludus.launcher import COORDINATOR
 from ludus.wire import PROTOCOL, Credit, Heartbeat, Hello, SamplerLeft, Segments
-from ludus_hosts import gateway as _gateway
+from ludus_hosts import gateway as _gateway, host_registry as _registry
+from ludus_hosts.connection import Connection
 from ludus_hosts.gateway import Gateway
 from ludus_hosts.keys import RUN_KEY
-from ludus_hosts.line import Line
 from ludus_hosts.wire import (
     GATEWAY,
-    Hosts,
-    Joined,
-    Joining,
-    Leaving,
+    HostLeft,
+    HostList,
+    JoinAccepted,
+    JoinRejected,
+    JoinRequest,
     ModelFile,
-    ModelWanted,
-    Newest,
-    Refused,
-    Taken,
-    installed,
+    ModelRequest,
+    WeightsAck,
+    WeightsUpdate,
+    installed_versions,
 )
 from ludus_local import codec
 from ludus_local.block_transfer import transfer_methods
@@ -58,7 +58,7 @@ class Host:
     def __init__(self, run, name, token):
         self.run, self.name, self.token = run, name, token
         self._own = Sockets()
-        self.line, self.bulk = (Line(self._own, run.address, run.key) for _ in range(2))
+        self.line, self.bulk = (Connection(self._own, run.address, run.key) for _ in range(2))
         self.heard = []  # by the first line, as (peer, worker, message)
         self.fetched = []  # by the second
 
@@ -72,16 +72,16 @@ class Host:
         self.run.until(lambda: self.line.send([peer.encode(), worker.encode(), *codec.encode(message)]))
 
     def joining(self, **what):
-        return Joining(host=self.name, token=self.token, **what)
+        return JoinRequest(host=self.name, token=self.token, **what)
 
     def join(self, samplers=2):
         """Take part, and wait until that is said."""
-        count = len(self.of(Joined))
+        count = len(self.of(JoinAccepted))
         known = {"samplers": samplers, "run": self.run.sockets.name}
         self.say(self.joining(**known))
-        self.run.until(lambda: len(self.of(Joined)) > count)
+        self.run.until(lambda: len(self.of(JoinAccepted)) > count)
         self.say(self.joining(**known, bulk=True), bulk=True)
-        self.run.until(lambda: self.run.gateway._hosts[self.name].bulk)
+        self.run.until(lambda: self.run.gateway._registry.hosts[self.name].bulk_route)
         return self
 
     def hear(self):
@@ -96,13 +96,13 @@ class Host:
 
     @property
     def versions(self):
-        return [newest.version for newest in self.of(Newest)]
+        return [newest.version for newest in self.of(WeightsUpdate)]
 
     def settle(self):
         """Let the gateway do all that there is to do at the moment."""
         for _ in range(2):  # an answer comes before the weights of the same round, and after those of the last one
             count = len(self.of(ModelFile))
-            self.say(ModelWanted(hash="0" * 64))
+            self.say(ModelRequest(hash="0" * 64))
             self.run.until(lambda count=count: len(self.of(ModelFile)) > count)
 
     def close(self):
@@ -170,7 +170,7 @@ class Run:
     @property
     def reported(self):
         """Return who takes part, as the coordinator heard last."""
-        reports = [message.hosts for message in self.said(GATEWAY) if isinstance(message, Hosts)]
+        reports = [message.hosts for message in self.said(GATEWAY) if isinstance(message, HostList)]
         return reports[-1] if reports else None
 
     @property
@@ -214,9 +214,12 @@ def test_who_does_not_know_the_run_is_told_of_it(run):
     """What to play, with which plugins, and how blocks may come."""
     host = run.host()
     host.say(host.joining())
-    (joined,) = run.until(lambda: host.of(Joined))
-    assert joined == Joined(
-        run=run.sockets.name, config=CONFIG, ways=transfer_methods("tcp:", shared=False), versions=installed()
+    (joined,) = run.until(lambda: host.of(JoinAccepted))
+    assert joined == JoinAccepted(
+        run=run.sockets.name,
+        config=CONFIG,
+        methods=transfer_methods("tcp:", shared=False),
+        versions=installed_versions(),
     )
     assert {"ludus", "ludus-dummy"} <= joined.versions.keys()
     run.until(lambda: run.reported is not None)
@@ -226,7 +229,7 @@ def test_who_does_not_know_the_run_is_told_of_it(run):
 def test_who_knows_the_run_takes_part(run, box):
     """It is answered as long as it says so, with as little as possible."""
     box.join()
-    assert box.of(Joined) == [Joined(run=run.sockets.name)] * 2
+    assert box.of(JoinAccepted) == [JoinAccepted(run=run.sockets.name)] * 2
     run.until(lambda: run.reported == {"box": 2})
 
 
@@ -234,9 +237,9 @@ def test_who_knows_an_earlier_start_of_the_run_is_told_anew(run):
     """It must not go on with what it knows."""
     host = run.host()
     host.say(host.joining(run="ludus-run-1-old", samplers=2))
-    (joined,) = run.until(lambda: host.of(Joined))
+    (joined,) = run.until(lambda: host.of(JoinAccepted))
     assert joined.config == CONFIG
-    assert run.gateway._hosts == {}
+    assert run.gateway._registry.hosts == {}
 
 
 @pytest.mark.parametrize("name", ["", "../up", "Loud", "a b", "b\nox", "x" * 65])
@@ -244,9 +247,9 @@ def test_odd_names_are_refused(run, name):
     """For good; they are parts of names of workers."""
     host = run.host(name)
     host.say(host.joining(samplers=1, run=run.sockets.name))
-    (refused,) = run.until(lambda: host.of(Refused))
+    (refused,) = run.until(lambda: host.of(JoinRejected))
     assert refused.final
-    assert refused.why.startswith("a host needs a name of a-z")
+    assert refused.reason.startswith("a host needs a name of a-z")
 
 
 @pytest.mark.parametrize("samplers", [-1, 4097, 2**62])
@@ -254,9 +257,9 @@ def test_odd_numbers_of_samplers_are_refused(run, samplers):
     """Each takes some memory here."""
     host = run.host()
     host.say(host.joining(samplers=samplers, run=run.sockets.name))
-    (refused,) = run.until(lambda: host.of(Refused))
-    assert refused.why.endswith("and at most 4096 samplers")
-    assert run.gateway._hosts == {}
+    (refused,) = run.until(lambda: host.of(JoinRejected))
+    assert refused.reason.endswith("and at most 4096 samplers")
+    assert run.gateway._registry.hosts == {}
 
 
 def test_the_longest_name_makes_workers(run):
@@ -269,29 +272,29 @@ def test_the_longest_name_makes_workers(run):
 
 def test_a_machine_of_many_names_does_not_fill_the_run(run, box, monkeypatch):
     """The next may ask again, as one of the others may leave; those that take part go on."""
-    monkeypatch.setattr(_gateway, "MAX_HOSTS", 2)
+    monkeypatch.setattr(_registry, "MAX_HOSTS", 2)
     run.host("second").join()
     third = run.host("third")
     third.say(third.joining())  # before it starts samplers
-    (refused,) = run.until(lambda: third.of(Refused))
+    (refused,) = run.until(lambda: third.of(JoinRejected))
     assert not refused.final
-    assert refused.why == "the run has room for 2 machines with 16,384 samplers, of which 2 with 4 take part"
-    assert run.gateway._hosts.keys() == {"box", "second"}
+    assert refused.reason == "the run is full: at most 2 hosts with 16,384 samplers may join, and 2 with 4 have joined"
+    assert run.gateway._registry.hosts.keys() == {"box", "second"}
     box.join()
-    box.say(Leaving(host="box"))
-    run.until(lambda: "box" not in run.gateway._hosts)
+    box.say(HostLeft(host="box"))
+    run.until(lambda: "box" not in run.gateway._registry.hosts)
     third.join()
 
 
 def test_machines_have_so_many_samplers_together(run, box, monkeypatch):
     """One that takes part already may change its number within that."""
-    monkeypatch.setattr(_gateway, "MAX_WORKERS", 5)
+    monkeypatch.setattr(_registry, "MAX_WORKERS", 5)
     box.join(5)
     other = run.host("other")
     other.say(other.joining(samplers=1, run=run.sockets.name))
-    (refused,) = run.until(lambda: other.of(Refused))
+    (refused,) = run.until(lambda: other.of(JoinRejected))
     assert not refused.final
-    assert refused.why == "the run has room for 1,024 machines with 5 samplers, of which 1 with 5 take part"
+    assert refused.reason == "the run is full: at most 1,024 hosts with 5 samplers may join, and 1 with 5 have joined"
     box.join(4)
     other.join(1)
 
@@ -301,14 +304,14 @@ def test_a_name_is_used_once(run, box):
     twin = run.host(token="2")
     twin.say(twin.joining(samplers=1, run=run.sockets.name))
     twin.say(twin.joining(bulk=True), bulk=True)
-    (refused,) = run.until(lambda: twin.of(Refused))
+    (refused,) = run.until(lambda: twin.of(JoinRejected))
     assert not refused.final
-    assert refused.why == "a machine called 'box' takes part already; choose another name with --name"
+    assert refused.reason == "another machine has joined as 'box'; choose another name with --name"
     box.speak("sampler-box-1", COORDINATOR, Hello())
     run.until(lambda: run.said("sampler-box-1"))
     box.settle()
     assert twin.of(ModelFile) == []
-    box.say(Leaving(host="box"))
+    box.say(HostLeft(host="box"))
     run.until(lambda: run.reported == {})
     twin.join(1)
     run.until(lambda: run.reported == {"box": 1})
@@ -317,13 +320,13 @@ def test_a_name_is_used_once(run, box):
 def test_weights_that_cannot_travel_are_no_end_of_the_run(showing, box, monkeypatch):
     """A machine that cannot have them does not take part."""
     run = showing
-    (newest,) = run.until(lambda: box.of(Newest))
+    (newest,) = run.until(lambda: box.of(WeightsUpdate))
     monkeypatch.setattr(codec, "MAX_ARRAYS", 0)
     run.learner.publish(weights(7), 7)
-    box.say(Taken(learner=LEARNER, version=newest.version))
-    (refused,) = run.until(lambda: box.of(Refused))
+    box.say(WeightsAck(learner=LEARNER, version=newest.version))
+    (refused,) = run.until(lambda: box.of(JoinRejected))
     assert refused.final
-    assert refused.why.startswith(f"the weights of {LEARNER} cannot travel: ")
+    assert refused.reason.startswith(f"the weights of {LEARNER} cannot be sent to other hosts: ")
     run.until(lambda: run.reported == {})
 
 
@@ -332,7 +335,7 @@ def test_a_silent_host_does_not_take_part_any_more(showing, box):
     run = showing
     run.now = 14.9
     box.settle()
-    assert "box" in run.gateway._hosts
+    assert "box" in run.gateway._registry.hosts
     run.now = 15.1
     run.until(lambda: run.reported == {})
     run.until(lambda: len([1 for _, message in run.at_learner if isinstance(message, SamplerLeft)]) == 2)
@@ -348,7 +351,7 @@ def test_who_says_so_stays(run, box):
     """Every word of it counts from then on."""
     for run.now in (10.0, 20.0, 30.0):
         box.join()
-    assert "box" in run.gateway._hosts
+    assert "box" in run.gateway._registry.hosts
 
 
 def test_who_is_heard_stays(run, box):
@@ -356,17 +359,17 @@ def test_who_is_heard_stays(run, box):
     for number, run.now in enumerate((10.0, 20.0, 30.0), start=1):
         box.speak("sampler-box-0", COORDINATOR, Hello())
         run.until(lambda number=number: len(run.said("sampler-box-0")) == number)
-    assert "box" in run.gateway._hosts
+    assert "box" in run.gateway._registry.hosts
 
 
 def test_a_host_leaves(showing, box):
     """At once; and nobody else can say so for it."""
     run = showing
     other = run.host("other", token="2").join(1)
-    other.say(Leaving(host="box"))
+    other.say(HostLeft(host="box"))
     other.settle()
-    assert set(run.gateway._hosts) == {"box", "other"}
-    box.say(Leaving(host="box"))
+    assert set(run.gateway._registry.hosts) == {"box", "other"}
+    box.say(HostLeft(host="box"))
     run.until(lambda: run.reported == {"other": 1})
     run.until(lambda: SamplerLeft() in run.said("sampler-box-0"))
 
@@ -376,8 +379,8 @@ def test_a_host_whose_connection_is_lost_is_forgotten(showing, box):
     run = showing
     run.hosts.remove(box)
     box.close()
-    run.until(lambda: not (run.learner.send("sampler-box-0", credit()) and run.gateway._hosts))
-    assert run.gateway._hosts == {}
+    run.until(lambda: not (run.learner.send("sampler-box-0", credit()) and run.gateway._registry.hosts))
+    assert run.gateway._registry.hosts == {}
     run.until(lambda: run.reported == {})
     run.until(lambda: SamplerLeft() in run.said("sampler-box-0"))
 
@@ -410,16 +413,16 @@ def test_a_run_that_stops_takes_nobody_in(run, box):
     box.join()
     host = run.host("late", token="2")
     host.say(host.joining())
-    assert run.until(lambda: host.of(Refused)) == [Refused(why="the run is stopping", final=False)]
+    assert run.until(lambda: host.of(JoinRejected)) == [JoinRejected(reason="the run is stopping", final=False)]
 
 
 def test_another_version_is_told_so(run, box):
     """Whatever it says: its words are not known here."""
     magic, rest = b"LUDS", codec.encode(box.joining())[0][6:]
     box.line.send([b"", b"", magic + (PROTOCOL + 1).to_bytes(2, "little") + rest])
-    (refused,) = run.until(lambda: box.of(Refused))
+    (refused,) = run.until(lambda: box.of(JoinRejected))
     assert refused.final
-    assert refused.why == (
+    assert refused.reason == (
         f"incompatible version of ludus: peer uses protocol {PROTOCOL + 1}, this process {PROTOCOL}: "
         f"install the same version of ludus"
     )
@@ -488,9 +491,9 @@ def test_who_does_not_take_part_is_not_heard(run):
     """A host joins before its workers speak."""
     host = run.host()
     host.speak("sampler-box-0", COORDINATOR, Hello())
-    host.say(ModelWanted(hash="0" * 64))
-    host.say(Taken(learner=LEARNER, version=0))
-    host.say(Leaving(host="box"))
+    host.say(ModelRequest(hash="0" * 64))
+    host.say(WeightsAck(learner=LEARNER, version=0))
+    host.say(HostLeft(host="box"))
     host.join()
     assert run.drops == {"foreign": 1}
     assert run.at_learner == []
@@ -526,7 +529,7 @@ def test_samplers_say_what_samplers_say(run, box, peer, message, caplog):
     box.speak("sampler-box-0", peer, message)
     run.until(lambda: run.drops["unfit"] == 1)
     assert run.said("sampler-box-0") == run.at_learner == []
-    assert f"dropped unfit message 1: samplers say no {type(message).__name__!r} to {peer}" in caplog.text
+    assert f"dropped unfit message 1: samplers must not send {type(message).__name__!r} to {peer}" in caplog.text
 
 
 @pytest.mark.parametrize("frames", [[b""], [b"", b""], [b"coordinator", b"sampler-box-0"]], ids=len)
@@ -538,13 +541,14 @@ def test_short_messages_are_dropped(run, box, frames):
 
 
 @pytest.mark.parametrize(
-    "message", [Stop(), Hosts(hosts={"x": 3}), Newest(learner=LEARNER, board="b", version=3, weights={})]
+    "message",
+    [Stop(), HostList(hosts={"x": 3}), WeightsUpdate(learner=LEARNER, weight_store="b", version=3, weights={})],
 )
 def test_what_no_host_says_is_ignored(run, box, message):
     """A gateway expects few words."""
     box.say(message)
     box.settle()
-    assert set(run.gateway._hosts) == {"box"}
+    assert set(run.gateway._registry.hosts) == {"box"}
     assert not run.gateway._stopping
 
 
@@ -584,7 +588,7 @@ def test_weights_come_once_per_host(run, box):
     for host in (box, other):
         host.settle()
         assert host.versions == [7]
-        (newest,) = [message for _, _, message in host.fetched if isinstance(message, Newest)]
+        (newest,) = [message for _, _, message in host.fetched if isinstance(message, WeightsUpdate)]
         assert (newest.learner, newest.weights["w"].tolist()) == (LEARNER, [7.0] * 3)
 
 
@@ -594,16 +598,16 @@ def test_the_next_weights_come_when_the_last_are_taken(showing, box):
         showing.learner.publish(weights(version), version)
         box.settle()
     assert box.versions == [0]
-    box.say(Taken(learner=LEARNER, version=0), bulk=True)
+    box.say(WeightsAck(learner=LEARNER, version=0), bulk=True)
     showing.until(lambda: box.versions == [0, 3])
-    assert box.of(Newest)[-1].weights["w"].tolist() == [3.0] * 3
-    box.say(Taken(learner=LEARNER, version=3))
+    assert box.of(WeightsUpdate)[-1].weights["w"].tolist() == [3.0] * 3
+    box.say(WeightsAck(learner=LEARNER, version=3))
     box.settle()
     assert box.versions == [0, 3]
 
 
 @pytest.mark.parametrize(
-    "taken", [Taken(learner=LEARNER, version=9), Taken(learner="learner-other", version=0)], ids=repr
+    "taken", [WeightsAck(learner=LEARNER, version=9), WeightsAck(learner="learner-other", version=0)], ids=repr
 )
 def test_what_was_not_sent_cannot_be_taken(showing, box, taken):
     """A word that came late means other weights."""
@@ -626,7 +630,7 @@ def test_weights_come_again_by_a_new_connection(showing, box):
     """Those that were on their way by the old one are lost with it, and so is the word that they were taken."""
     showing.learner.publish(weights(1), 1)
     box.bulk.socket.close(linger=0)
-    box.bulk = Line(box._own, showing.address, showing.key)
+    box.bulk = Connection(box._own, showing.address, showing.key)
     box.join()
     showing.until(lambda: box.versions == [0, 1])
     box.join()
@@ -638,7 +642,7 @@ def test_weights_under_way_do_not_change(showing):
     """The learner writes over what it showed two versions ago while a slow network still sends that."""
     for version in (1, 2):
         showing.learner.publish(weights(version), version)
-    under_way = codec.decode(showing.gateway._sources[LEARNER].frames)
+    under_way = codec.decode(showing.gateway._sources[LEARNER]._frames)
     assert (under_way.version, under_way.weights["w"].tolist()) == (0, [0.0] * 3)
 
 
@@ -654,23 +658,23 @@ def test_the_board_of_a_restarted_learner_is_found(showing, box):
     """It is asked every second where it shows its weights; their version may be an earlier one, and count for new."""
     for version in (1, 2):
         showing.learner.publish(weights(version), version)
-        box.say(Taken(learner=LEARNER, version=box.versions[-1]))
+        box.say(WeightsAck(learner=LEARNER, version=box.versions[-1]))
         showing.until(lambda version=version: box.versions[-1] == version)
     showing.start_learner()
     showing.learner.publish(weights(11), 1)
     showing.now += 1.0
     showing.until(lambda: box.versions == [0, 1, 2, 1])
-    assert box.of(Newest)[-1].weights["w"].tolist() == [11.0] * 3
+    assert box.of(WeightsUpdate)[-1].weights["w"].tolist() == [11.0] * 3
 
 
 def test_the_board_of_a_learner_that_went_back_is_found(showing, box):
     """Without a restart, too."""
     showing.learner.publish(weights(5), 5)
     showing.learner.publish(weights(12), 2)
-    box.say(Taken(learner=LEARNER, version=0))
+    box.say(WeightsAck(learner=LEARNER, version=0))
     showing.now += 1.0
     showing.until(lambda: box.versions[-1] == 2)
-    assert box.of(Newest)[-1].weights["w"].tolist() == [12.0] * 3
+    assert box.of(WeightsUpdate)[-1].weights["w"].tolist() == [12.0] * 3
 
 
 def test_a_learner_that_shows_nothing_any_more_is_no_harm(showing, box):
@@ -679,8 +683,8 @@ def test_a_learner_that_shows_nothing_any_more_is_no_harm(showing, box):
     for _ in range(3):
         showing.now += 1.0
         box.settle()
-    showing.until(lambda: showing.gateway._sources[LEARNER].board is None)
-    box.say(Taken(learner=LEARNER, version=0))
+    showing.until(lambda: showing.gateway._sources[LEARNER]._store is None)
+    box.say(WeightsAck(learner=LEARNER, version=0))
     box.settle()
     assert box.versions == [0]
 
@@ -706,7 +710,7 @@ def test_a_model_is_sent_by_its_hash(run, box, monkeypatch):
     content = os.urandom(100)
     digest = hashlib.sha256(content).hexdigest()
     (run.folder / "models" / f"{digest}.safetensors").write_bytes(content)
-    box.say(ModelWanted(hash=digest))
+    box.say(ModelRequest(hash=digest))
     (came,) = run.until(lambda: box.of(ModelFile))
     assert came.hash == digest
     assert [part.size for part in came.parts.values()] == [32, 32, 32, 4]
@@ -716,7 +720,7 @@ def test_a_model_is_sent_by_its_hash(run, box, monkeypatch):
 
 def test_a_model_that_is_not_there_has_no_parts(run, box, caplog):
     """The host must not wait for it for ever."""
-    box.say(ModelWanted(hash="a" * 64))
+    box.say(ModelRequest(hash="a" * 64))
     assert run.until(lambda: box.of(ModelFile)) == [ModelFile(hash="a" * 64, parts={})]
     assert f"model {'a' * 64} cannot be sent" in caplog.text
 
@@ -725,7 +729,7 @@ def test_a_model_that_is_too_large_is_no_end_of_the_run(run, box, monkeypatch, c
     """It is as if it was not there."""
     monkeypatch.setattr(codec, "MAX_TOTAL_BYTES", codec.MAX_HEADER_BYTES + 99)
     (run.folder / "models" / f"{'a' * 64}.safetensors").write_bytes(bytes(100))
-    box.say(ModelWanted(hash="a" * 64))
+    box.say(ModelRequest(hash="a" * 64))
     assert run.until(lambda: box.of(ModelFile)) == [ModelFile(hash="a" * 64, parts={})]
     assert "of 100 bytes cannot be sent: it is too large for a message" in caplog.text
 
@@ -736,7 +740,7 @@ def test_a_model_that_is_too_large_is_no_end_of_the_run(run, box, monkeypatch, c
 def test_nothing_but_models_can_be_fetched(run, box, hash):
     """What is no hash is not answered."""
     (run.folder / "models" / ".safetensors").write_bytes(b"secret")
-    box.say(ModelWanted(hash=hash))
+    box.say(ModelRequest(hash=hash))
     box.settle()
     assert [file.hash for file in box.of(ModelFile)] == ["0" * 64] * 2
 
@@ -745,11 +749,11 @@ def test_a_host_without_its_second_connection_is_not_harmed(run):
     """What would go there is dropped, and asked for again."""
     host = run.host()
     host.say(host.joining(samplers=1, run=run.sockets.name))
-    host.say(ModelWanted(hash="a" * 64))
+    host.say(ModelRequest(hash="a" * 64))
     run.until(lambda: run.drops["full or gone"] == 1)
     host.join(1)
     host.settle()
-    assert set(run.gateway._hosts) == {"box"}
+    assert set(run.gateway._registry.hosts) == {"box"}
 
 
 # -- the process -----------------------------------------------------------------------------------------------------

@@ -94,7 +94,7 @@ def test_a_damaged_key_of_the_run_is_not_replaced(keys):
     assert not (keys / "other.key").exists()
 
 
-@pytest.mark.parametrize(("kind", "what"), [(JoinKey, "one that joins"), (RunKey, "the run")])
+@pytest.mark.parametrize(("kind", "what"), [(JoinKey, "a host that joins"), (RunKey, "the run")])
 def test_a_file_that_cannot_be_read_says_how_to_make_one(tmp_path, kind, what):
     """A missing one, a folder, and one that is no text."""
     (tmp_path / "folder").mkdir()
@@ -102,7 +102,7 @@ def test_a_file_that_cannot_be_read_says_how_to_make_one(tmp_path, kind, what):
     expected = f"; expected the key of {what}, made by `ludus keys FOLDER`"
     assert problem(kind, tmp_path / "missing") == f"No such file or directory{expected}"
     assert problem(kind, tmp_path / "folder") == f"Is a directory{expected}"
-    assert problem(kind, tmp_path / "bytes") == f"not a text{expected}"
+    assert problem(kind, tmp_path / "bytes") == f"not a text file{expected}"
 
 
 @pytest.mark.parametrize("text", ["", "7", "[]", '"key"', "[" * 100_000, "null", "nonsense", "{}", '{"public": 1}'])
@@ -139,7 +139,7 @@ def test_garbage_is_no_key(tmp_path, kind, text):
 def test_a_changed_key_is_none(keys, changes):
     """Of every field it is checked what it holds."""
     rewrite(keys / "join.key", **changes)
-    assert problem(JoinKey, keys / "join.key") == "not the key of one that joins; make one with `ludus keys FOLDER`"
+    assert problem(JoinKey, keys / "join.key") == "not the key of a host that joins; make one with `ludus keys FOLDER`"
 
 
 @pytest.mark.parametrize("allowed", [7, ["x" * 40], None, {"join": 7}, {"join": "short"}], ids=str)
@@ -152,7 +152,7 @@ def test_a_list_of_who_may_join_that_is_none(keys, allowed):
 def test_the_files_of_a_pair_are_not_mistaken(keys):
     """Who takes one for the other hears which is expected."""
     assert problem(RunKey, keys / "join.key").startswith("not the key of the run")
-    assert problem(JoinKey, keys / RUN_KEY).startswith("not the key of one that joins")
+    assert problem(JoinKey, keys / RUN_KEY).startswith("not the key of a host that joins")
 
 
 @pytest.mark.parametrize("mode", [0o604, 0o620, 0o640, 0o644])
@@ -162,6 +162,6 @@ def test_a_secret_that_others_can_read_is_not_used(keys, kind, file, mode):
     path = keys / file
     path.chmod(mode)
     told = problem(kind, path)
-    assert told == f"others can read the secret in it; `chmod 600 {path}`"
+    assert told == f"other users can read the secret in it; `chmod 600 {path}`"
     path.chmod(int(shlex.split(told.split("`")[1])[1], 8))
     kind.read(path)

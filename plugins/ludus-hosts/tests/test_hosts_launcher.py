@@ -13,7 +13,7 @@ from ludus_hosts.config import HostsConfig
 from ludus_hosts.keys import RUN_KEY
 from ludus_hosts.launcher import HostsLauncher, HostsWorkerPool
 from ludus_hosts.plugin import ludus_register_commands, ludus_register_launchers
-from ludus_hosts.wire import GATEWAY, Hosts, Joined, Joining, Leaving, sampler_names
+from ludus_hosts.wire import GATEWAY, HostLeft, HostList, JoinAccepted, JoinRequest, sampler_names
 from ludus_local import codec
 from ludus_local.transport import ZmqEndpoint, ipc_address, take_message
 
@@ -57,21 +57,21 @@ def gone(*names):
 
 def test_who_comes_and_goes_is_said(worker_pool, said):
     """Once, though it is reported again and again; numbers of samplers that are gone do not stay in the metrics."""
-    assert worker_pool._meet(Hosts(hosts={})) == []
+    assert worker_pool._update_hosts(HostList(hosts={})) == []
     for _ in range(2):
-        assert worker_pool._meet(Hosts(hosts={"box": 2, "lab": 1})) == []
+        assert worker_pool._update_hosts(HostList(hosts={"box": 2, "lab": 1})) == []
     assert sorted(said) == ["box takes part with 2 samplers", "lab takes part with 1 sampler"]
-    assert worker_pool._meet(Hosts(hosts={"box": 2})) == gone("sampler-lab-0")
+    assert worker_pool._update_hosts(HostList(hosts={"box": 2})) == gone("sampler-lab-0")
     assert said[2:] == ["lab does not take part any more"]
-    assert worker_pool._meet(Hosts(hosts={})) == gone("sampler-box-0", "sampler-box-1")
+    assert worker_pool._update_hosts(HostList(hosts={})) == gone("sampler-box-0", "sampler-box-1")
     assert said[3:] == ["box does not take part any more"]
 
 
 @pytest.mark.parametrize(("before", "after", "left"), [(1, 3, []), (3, 1, ["sampler-box-1", "sampler-box-2"])])
 def test_a_host_may_change_the_number_of_its_samplers(worker_pool, said, before, after, left):
     """Only those that are not there any more are gone."""
-    worker_pool._meet(Hosts(hosts={"box": before}))
-    assert worker_pool._meet(Hosts(hosts={"box": after})) == gone(*left)
+    worker_pool._update_hosts(HostList(hosts={"box": before}))
+    assert worker_pool._update_hosts(HostList(hosts={"box": after})) == gone(*left)
     assert said == [f"box takes part with {count} sampler{'s' * (count > 1)}" for count in (before, after)]
 
 
@@ -82,9 +82,9 @@ def test_the_run_hears_of_hosts_in_its_own_words(worker_pool, gateway, eventuall
     def hear():
         received.extend(worker_pool.receive(0.05))
 
-    gateway.send(COORDINATOR, Hosts(hosts={"box": 2}))
+    gateway.send(COORDINATOR, HostList(hosts={"box": 2}))
     gateway.send(COORDINATOR, Heartbeat(count=3))
-    gateway.send(COORDINATOR, Hosts(hosts={"box": 1}))
+    gateway.send(COORDINATOR, HostList(hosts={"box": 1}))
     eventually(lambda: len(received) == 2, meanwhile=hear)
     assert received == [(GATEWAY, Heartbeat(count=3)), *gone("sampler-box-1")]
     assert worker_pool.alive == ["sampler-box-0"]
@@ -105,7 +105,7 @@ def test_what_a_sampler_reported_last_counts_only_while_it_takes_part(worker_poo
 
     try:
         for hosts, expected in (({"box": 1}, [report]), ({}, []), ({"box": 1}, [report])):
-            gateway.send(COORDINATOR, Hosts(hosts=hosts))
+            gateway.send(COORDINATOR, HostList(hosts=hosts))
             eventually(lambda hosts=hosts: worker_pool._hosts == hosts, meanwhile=hear)
             received.clear()
             print_line(report, Heartbeat(count=1))
@@ -120,8 +120,8 @@ def test_only_the_gateway_says_who_takes_part(worker_pool, eventually, said):
     endpoint = ZmqEndpoint("sampler-0")
     endpoint.connect(COORDINATOR, ipc_address(worker_pool._sockets, COORDINATOR))
     try:
-        endpoint.send(COORDINATOR, Hosts(hosts={"box": 3}))
-        assert eventually(lambda: worker_pool.receive(0.05)) == [("sampler-0", Hosts(hosts={"box": 3}))]
+        endpoint.send(COORDINATOR, HostList(hosts={"box": 3}))
+        assert eventually(lambda: worker_pool.receive(0.05)) == [("sampler-0", HostList(hosts={"box": 3}))]
     finally:
         endpoint.close()
     assert worker_pool.alive == said == []
@@ -129,19 +129,19 @@ def test_only_the_gateway_says_who_takes_part(worker_pool, eventually, said):
 
 def test_samplers_elsewhere_are_alive_as_long_as_their_host_takes_part(worker_pool):
     """The run says to them what it says to those here, such as that it ends."""
-    worker_pool._meet(Hosts(hosts={"box": 2, "lab": 1}))
+    worker_pool._update_hosts(HostList(hosts={"box": 2, "lab": 1}))
     assert worker_pool.alive == [*sampler_names("box", 2), *sampler_names("lab", 1)]
 
 
 def test_the_end_waits_for_hosts_that_finish(worker_pool, said):
     """What they say meanwhile is heard."""
-    worker_pool._meet(Hosts(hosts={"box": 1}))
+    worker_pool._update_hosts(HostList(hosts={"box": 1}))
     tended = []
 
     def poll():
         tended.append(1)
         if len(tended) == 3:
-            worker_pool._meet(Hosts(hosts={}))
+            worker_pool._update_hosts(HostList(hosts={}))
 
     assert worker_pool.finish(timeout_s=60.0, poll=poll) == []
     assert len(tended) == 3
@@ -151,8 +151,8 @@ def test_the_end_waits_for_hosts_that_finish(worker_pool, said):
 @pytest.mark.parametrize(("leave_s", "timeout_s"), [(0.05, 60.0), (60.0, 0.05)])
 def test_the_end_does_not_wait_for_ever(worker_pool, said, monkeypatch, leave_s, timeout_s):
     """Hosts get less time than workers here, as nobody knows whether they are still there."""
-    monkeypatch.setattr(_launcher, "_LEAVE_S", leave_s)
-    worker_pool._meet(Hosts(hosts={"box": 1}))
+    monkeypatch.setattr(_launcher, "_LEAVE_TIMEOUT_S", leave_s)
+    worker_pool._update_hosts(HostList(hosts={"box": 1}))
     assert worker_pool.finish(timeout_s=timeout_s, poll=lambda: time.sleep(0.01)) == []
     assert said[-1] == "box: did not finish in time; matches that it had not reported are lost"
 
@@ -182,7 +182,7 @@ def test_a_launched_run_can_be_joined(session, keys, wire, key, said, free_addre
     worker_pool = HostsLauncher(config).launch(session, [])
     try:
         (pid,) = worker_pool._supervisor.pids.values()
-        assert said == [f"machines that `ludus join` are awaited at {free_address}"]
+        assert said == [f"other machines can join at {free_address} (`ludus join`)"]
         line = wire.line(free_address, key)
         heard = []
 
@@ -195,15 +195,15 @@ def test_a_launched_run_can_be_joined(session, keys, wire, key, said, free_addre
             while line.socket.poll(0):
                 heard.append(codec.decode(take_message(line.socket)[2:]))
 
-        print_line(Joining(host="box", token="1"))
+        print_line(JoinRequest(host="box", token="1"))
         eventually(lambda: heard, meanwhile=turn)
         assert heard[0].config == "# of the run\n"
-        print_line(Joining(host="box", token="1", samplers=2, run=heard[0].run))
+        print_line(JoinRequest(host="box", token="1", samplers=2, run=heard[0].run))
         eventually(lambda: worker_pool._hosts == {"box": 2} and len(heard) > 1, meanwhile=turn)
-        assert heard[-1] == Joined(run=worker_pool._sockets.name)
+        assert heard[-1] == JoinAccepted(run=worker_pool._sockets.name)
         assert said[-1] == "box takes part with 2 samplers"
         assert worker_pool.send(GATEWAY, Stop())
-        print_line(Leaving(host="box"))
+        print_line(HostLeft(host="box"))
         assert worker_pool.finish(timeout_s=20.0, poll=turn) == []
         assert said[-1] == "box does not take part any more"
     finally:

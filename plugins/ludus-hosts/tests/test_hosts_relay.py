@@ -12,7 +12,17 @@ from ludus.launcher import COORDINATOR
 from ludus_hosts import relay as _relay
 from ludus_hosts.keys import JoinKey, make_keys
 from ludus_hosts.relay import Relay
-from ludus_hosts.wire import Joined, Joining, Leaving, ModelFile, ModelWanted, Newest, Refused, Taken, installed
+from ludus_hosts.wire import (
+    HostLeft,
+    JoinAccepted,
+    JoinRejected,
+    JoinRequest,
+    ModelFile,
+    ModelRequest,
+    WeightsAck,
+    WeightsUpdate,
+    installed_versions,
+)
 from ludus_local import codec
 from ludus_local.transport import ZmqEndpoint, ipc_address
 
@@ -28,21 +38,21 @@ class Meeting:
         self.wire, self._eventually = wire, eventually
         self.listener, self.address = wire.listener()
         self.routes = {}  # of the connection for what is large, and of the other
-        self.ways = {}  # by which messages of a kind came last
+        self.last_routes = {}  # by which messages of a kind came last
         self.relay = Relay(options(**{"address": self.address, **how}), self.said.append)
 
     def turn(self):
         """Let the relay work, and hear it."""
-        self.relay._turn()
+        self.relay._run_once()
         self.hear()
 
     def hear(self, wait_ms=0):
         while self.listener.socket.poll(wait_ms):
             route, peer, worker, *frames = self.listener.socket.recv_multipart()
             message = codec.decode(frames)
-            if isinstance(message, Joining):
+            if isinstance(message, JoinRequest):
                 self.routes[message.bulk] = route
-            self.ways[type(message)] = route
+            self.last_routes[type(message)] = route
             self.heard.append((peer.decode(), worker.decode(), message))
 
     def until(self, condition):
@@ -71,8 +81,8 @@ class Meeting:
 @pytest.fixture
 def meet(wire, options, scripts, eventually, monkeypatch):
     """Return a maker of relays that say every moment that they are there."""
-    monkeypatch.setattr(_relay, "_BEAT_S", 0.01)
-    monkeypatch.setattr(_relay, "_LEAVE_S", 0.0)
+    monkeypatch.setattr(_relay, "_JOIN_INTERVAL_S", 0.01)
+    monkeypatch.setattr(_relay, "_LEAVE_TIMEOUT_S", 0.0)
     made = []
 
     def make(**how):
@@ -89,29 +99,29 @@ def taking_part(meet, joined):
     """Return a relay whose host takes part with a sampler."""
     meeting = meet().meet()
     meeting.answer(joined(run=KNOWN))
-    meeting.until(lambda: meeting.relay._site)
+    meeting.until(lambda: meeting.relay._agent)
     return meeting
 
 
 def test_it_asks_until_it_is_answered(meet, joined, options):
     """By two connections; then it takes part and says so, here and there."""
     meeting = meet(samplers=2).meet()
-    asked = meeting.of(Joining)
+    asked = meeting.of(JoinRequest)
     assert {(one.host, one.samplers, one.run) for one in asked} == {("box", 0, "")}
     assert {one.bulk for one in asked} == {False, True}
-    meeting.answer(joined(run=KNOWN, versions=installed()))
-    meeting.until(lambda: any(one.samplers == 2 and one.run == KNOWN for one in meeting.of(Joining)))
+    meeting.answer(joined(run=KNOWN, versions=installed_versions()))
+    meeting.until(lambda: any(one.samplers == 2 and one.run == KNOWN for one in meeting.of(JoinRequest)))
     assert meeting.said == [f"box takes part with 2 samplers; logs in {options().folder / 'logs'}"]
-    assert len({one.token for one in meeting.of(Joining)}) == 1
+    assert len({one.token for one in meeting.of(JoinRequest)}) == 1
 
 
 def test_other_versions_do_not_join(meet, joined):
     """Of what both have: other rules of a game would be mixed into the league."""
     meeting = meet().meet()
-    ours = installed()["ludus"]
-    meeting.answer(joined(versions=installed() | {"ludus": "0.0.1", "ludus-elsewhere": "1"}))
+    ours = installed_versions()["ludus"]
+    meeting.answer(joined(versions=installed_versions() | {"ludus": "0.0.1", "ludus-elsewhere": "1"}))
     with pytest.raises(
-        ConfigError, match=f"than where the run is: ludus {ours} here, 0.0.1 there; install the same, or"
+        ConfigError, match=f"from those of the run: ludus {ours} here, 0.0.1 there; install the same, or"
     ):
         meeting.until(lambda: False)
 
@@ -119,7 +129,7 @@ def test_other_versions_do_not_join(meet, joined):
 def test_other_versions_join_if_a_person_says_so(meet, joined):
     """It may work all the same."""
     meeting = meet(any_versions=True).meet()
-    meeting.answer(joined(versions=installed() | {"ludus": "0.0.1"}))
+    meeting.answer(joined(versions=installed_versions() | {"ludus": "0.0.1"}))
     meeting.until(lambda: any("takes part" in said for said in meeting.said))
 
 
@@ -133,28 +143,28 @@ def test_a_run_that_cannot_be_joined_is_an_error(meet, joined):
 
 def test_an_answer_that_comes_twice_begins_nothing_anew(taking_part, joined):
     """It was asked for several times."""
-    site = taking_part.relay._site
-    for message in (joined(run=KNOWN), Joined(run=KNOWN), Refused(why="that is a marker", final=False)):
+    site = taking_part.relay._agent
+    for message in (joined(run=KNOWN), JoinAccepted(run=KNOWN), JoinRejected(reason="that is a marker", final=False)):
         taking_part.answer(message)
     taking_part.until(lambda: "that is a marker" in taking_part.said)
-    assert taking_part.relay._site is site
+    assert taking_part.relay._agent is site
 
 
 def test_another_start_of_the_run_is_another_site(taking_part, joined, is_alive):
     """Samplers of the last one end."""
-    before = taking_part.relay._site
+    before = taking_part.relay._agent
     pids = before._supervisor.pids.values()
     taking_part.answer(joined(run="ludus-run-1-b"))
-    taking_part.until(lambda: taking_part.relay._site is not before)
+    taking_part.until(lambda: taking_part.relay._agent is not before)
     assert not any(map(is_alive, pids))
-    taking_part.until(lambda: any(one.run == "ludus-run-1-b" for one in taking_part.of(Joining)))
-    assert taking_part.said[1] == "the run was started anew"
+    taking_part.until(lambda: any(one.run == "ludus-run-1-b" for one in taking_part.of(JoinRequest)))
+    assert taking_part.said[1] == "the run was started again"
 
 
 def test_a_refusal_for_good_is_an_error(meet):
     """With what the run says."""
     meeting = meet().meet()
-    meeting.answer(Refused(why="other ludus"))
+    meeting.answer(JoinRejected(reason="other ludus"))
     with pytest.raises(LinkError, match=r"^other ludus$"):
         meeting.until(lambda: False)
 
@@ -163,11 +173,11 @@ def test_a_refusal_for_now_is_said_once(meet, joined):
     """It asks again."""
     meeting = meet().meet()
     for why in ("the run is stopping", "the run is stopping", "another machine has this name"):
-        meeting.answer(Refused(why=why, final=False))
+        meeting.answer(JoinRejected(reason=why, final=False))
     meeting.until(lambda: len(meeting.said) == 2)
     assert meeting.said == ["the run is stopping", "another machine has this name"]
     meeting.answer(joined())
-    meeting.until(lambda: meeting.relay._site)
+    meeting.until(lambda: meeting.relay._agent)
 
 
 def test_a_run_of_another_version_is_an_error(meet):
@@ -181,32 +191,32 @@ def test_a_run_of_another_version_is_an_error(meet):
 def test_garbage_for_a_worker_is_passed_over(taking_part):
     """As every endpoint does."""
     taking_part.answer_raw([b"garbage"], peer=COORDINATOR, worker=FIRST)
-    taking_part.answer(Refused(why="that is a marker", final=False))
+    taking_part.answer(JoinRejected(reason="that is a marker", final=False))
     taking_part.until(lambda: "that is a marker" in taking_part.said)
 
 
 def test_while_nobody_answers_it_waits(meet, wire, free_address, joined, monkeypatch):
     """It says why, once, and goes on when the run is there."""
-    monkeypatch.setattr(_relay, "_LOST_S", 0.0)
+    monkeypatch.setattr(_relay, "_ANSWER_TIMEOUT_S", 0.0)
     meeting = meet(address=free_address)
-    meeting.until(lambda: any("nobody answers" in line for line in meeting.said))
-    monkeypatch.setattr(_relay, "_LOST_S", 60.0)
+    meeting.until(lambda: any("no host answers" in line for line in meeting.said))
+    monkeypatch.setattr(_relay, "_ANSWER_TIMEOUT_S", 60.0)
     meeting.listener, _ = wire.listener(free_address)
     meeting.meet().answer(joined())
-    meeting.until(lambda: meeting.relay._site)
-    assert f"waiting for the run at {free_address}: nobody answers" in meeting.said
+    meeting.until(lambda: meeting.relay._agent)
+    assert f"waiting for the run at {free_address}: no host answers" in meeting.said
     assert len(set(meeting.said)) == len(meeting.said)
 
 
 def test_a_run_that_was_away_is_back(taking_part, monkeypatch):
     """Samplers play on meanwhile, as far as they can."""
-    site = taking_part.relay._site
-    monkeypatch.setattr(_relay, "_LOST_S", 0.0)
+    site = taking_part.relay._agent
+    monkeypatch.setattr(_relay, "_ANSWER_TIMEOUT_S", 0.0)
     taking_part.until(lambda: f"waiting for the run at {taking_part.address}: no answer" in taking_part.said)
-    monkeypatch.setattr(_relay, "_LOST_S", 60.0)
-    taking_part.answer(Joined(run=KNOWN))
+    monkeypatch.setattr(_relay, "_ANSWER_TIMEOUT_S", 60.0)
+    taking_part.answer(JoinAccepted(run=KNOWN))
     taking_part.until(lambda: taking_part.said[-1] == "the run is back")
-    assert taking_part.relay._site is site
+    assert taking_part.relay._agent is site
 
 
 def test_whatever_the_run_says_is_an_answer(taking_part):
@@ -220,44 +230,44 @@ def test_whatever_the_run_says_is_an_answer(taking_part):
 def test_what_libzmq_tells_of_connections_is_taken(meet):
     """Of both, also while all is well: when a thousand events wait, no connection goes on."""
     relay = meet().meet().relay
-    relay._beat(0.0)
-    assert not any(line._monitor.poll(0) for line in (relay._line, relay._bulk))
+    relay._check_connection(0.0)
+    assert not any(line._monitor.poll(0) for line in (relay._connection, relay._bulk))
 
 
 def test_a_key_that_is_not_let_in_is_an_error(meet, tmp_path, key, monkeypatch):
     """Waiting would be in vain."""
-    monkeypatch.setattr(_relay, "_LOST_S", 0.0)
+    monkeypatch.setattr(_relay, "_ANSWER_TIMEOUT_S", 0.0)
     stranger = JoinKey.read(make_keys(tmp_path / "others", "join"))
     meeting = meet(key=_relay.evolve(stranger, run=key.run))
-    with pytest.raises(LinkError, match="does not let this key in"):
+    with pytest.raises(LinkError, match="the run rejects this key"):
         meeting.until(lambda: False)
 
 
 def test_weights_are_taken(taking_part):
     """The run hears which, by the connection by which they came."""
-    newest = Newest(learner=LEARNER, board="b", version=4, weights={"w": np.zeros(3, np.float32)})
+    newest = WeightsUpdate(learner=LEARNER, weight_store="b", version=4, weights={"w": np.zeros(3, np.float32)})
     taking_part.answer(newest, bulk=True)
-    taking_part.until(lambda: taking_part.of(Taken))
-    assert taking_part.of(Taken) == [Taken(learner=LEARNER, version=4)]
-    assert taking_part.ways[Taken] == taking_part.routes[True]
-    assert taking_part.relay._site._lanes[LEARNER].newest.version == 4
+    taking_part.until(lambda: taking_part.of(WeightsAck))
+    assert taking_part.of(WeightsAck) == [WeightsAck(learner=LEARNER, version=4)]
+    assert taking_part.last_routes[WeightsAck] == taking_part.routes[True]
+    assert taking_part.relay._agent._proxies[LEARNER].weights.version == 4
 
 
 def test_what_comes_before_it_takes_part_is_left_out(meet, joined):
     """Words for an earlier process of this host."""
     meeting = meet().meet()
-    meeting.answer(Newest(learner=LEARNER, board="b", version=4, weights={}))
+    meeting.answer(WeightsUpdate(learner=LEARNER, weight_store="b", version=4, weights={}))
     meeting.answer(ModelFile(hash="a" * 64, parts={}))
     meeting.answer(Stop(), peer=COORDINATOR, worker=FIRST)
     meeting.answer(joined())
-    meeting.until(lambda: meeting.relay._site)
-    assert meeting.of(Taken) == []
-    assert meeting.relay._site.over == ""
+    meeting.until(lambda: meeting.relay._agent)
+    assert meeting.of(WeightsAck) == []
+    assert meeting.relay._agent.stop_reason == ""
 
 
 def test_samplers_speak_through_it(taking_part):
     """And are answered through it."""
-    sockets = taking_part.relay._site._sockets
+    sockets = taking_part.relay._agent._sockets
     endpoint = ZmqEndpoint(FIRST, sockets=sockets)
     endpoint.connect(COORDINATOR, ipc_address(sockets, COORDINATOR))
     try:
@@ -271,26 +281,26 @@ def test_samplers_speak_through_it(taking_part):
 
 def test_models_are_asked_for_and_kept(taking_part):
     """By way of the site."""
-    taking_part.relay._site._models._ask(ModelWanted(hash="a" * 64))
-    taking_part.until(lambda: taking_part.of(ModelWanted))
-    taking_part.relay._site._models._asked["a" * 64] = (0.0, 0.0)
+    taking_part.relay._agent._models._send(ModelRequest(hash="a" * 64))
+    taking_part.until(lambda: taking_part.of(ModelRequest))
+    taking_part.relay._agent._models._requests["a" * 64] = (0.0, 0.0)
     taking_part.answer(ModelFile(hash="a" * 64, parts={}), bulk=True)
-    taking_part.until(lambda: "a" * 64 in taking_part.relay._site._models._sizes)
+    taking_part.until(lambda: "a" * 64 in taking_part.relay._agent._models._sizes)
 
 
 @pytest.mark.parametrize("reason", ["decisions = 2000", "interrupted"])
 def test_it_leaves_in_the_end(taking_part, is_alive, reason):
     """When the run is over, or somebody interrupts: nothing runs any more, and the run hears of it."""
     relay = taking_part.relay
-    pids = relay._site._supervisor.pids.values()
+    pids = relay._agent._supervisor.pids.values()
     if reason == "interrupted":
         relay.interrupted = True
     else:
         taking_part.answer(Stop(reason=reason), peer=COORDINATOR, worker=FIRST)
     assert relay.run() == reason
     assert not any(map(is_alive, pids))
-    taking_part._eventually(lambda: taking_part.of(Leaving), meanwhile=lambda: taking_part.hear(10))
-    assert taking_part.of(Leaving) == [Leaving(host="box")]
+    taking_part._eventually(lambda: taking_part.of(HostLeft), meanwhile=lambda: taking_part.hear(10))
+    assert taking_part.of(HostLeft) == [HostLeft(host="box")]
 
 
 def test_it_can_be_interrupted_while_it_waits(meet, free_address):

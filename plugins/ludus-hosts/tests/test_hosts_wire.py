@@ -10,15 +10,15 @@ from ludus_hosts.wire import (
     GATEWAY,
     MAX_HOSTS,
     MAX_SAMPLERS,
-    Hosts,
-    Joined,
-    Joining,
-    Leaving,
+    HostLeft,
+    HostList,
+    JoinAccepted,
+    JoinRejected,
+    JoinRequest,
     ModelFile,
-    ModelWanted,
-    Newest,
-    Refused,
-    Taken,
+    ModelRequest,
+    WeightsAck,
+    WeightsUpdate,
     sampler_names,
 )
 from ludus_local import codec
@@ -26,18 +26,18 @@ from ludus_local.supervisor import is_service
 from ludus_local.transport import ZmqEndpoint
 
 WORDS = [
-    Hosts(hosts={"box": 2, "lab": 0}),
-    Joined(run="ludus-run-1-a", config="# ä\n", ways=("lz4",), versions={"ludus": "1.0"}),
-    Joining(host="box", token="0f", samplers=3, run="ludus-run-1-a", bulk=True),
-    Leaving(host="box"),
-    ModelWanted(hash="a" * 64),
-    Refused(why="no", final=False),
-    Taken(learner="learner-main", version=3),
+    HostList(hosts={"box": 2, "lab": 0}),
+    JoinAccepted(run="ludus-run-1-a", config="# ä\n", methods=("lz4",), versions={"ludus": "1.0"}),
+    JoinRequest(host="box", token="0f", samplers=3, run="ludus-run-1-a", bulk=True),
+    HostLeft(host="box"),
+    ModelRequest(hash="a" * 64),
+    JoinRejected(reason="no", final=False),
+    WeightsAck(learner="learner-main", version=3),
 ]
 CARRIED = [
     ModelFile(hash="a" * 64, parts={"0": np.arange(4, dtype=np.uint8), "4": np.zeros(0, np.uint8)}),
-    Newest(
-        board="learner-main.1.0",
+    WeightsUpdate(
+        weight_store="learner-main.1.0",
         learner="learner-main",
         version=3,
         weights={"w": np.ones((2, 3), np.float32), "b": np.array(1.5, np.float32)},
@@ -54,7 +54,7 @@ def test_every_word_can_travel(word):
 def test_the_crew_can_be_told_of_as_many_hosts_as_may_join():
     """One message has room for all of them, with the longest names."""
     hosts = {f"{number:064d}": MAX_SAMPLERS for number in range(MAX_HOSTS)}
-    assert codec.decode(codec.encode(Hosts(hosts=hosts))) == Hosts(hosts=hosts)
+    assert codec.decode(codec.encode(HostList(hosts=hosts))) == HostList(hosts=hosts)
 
 
 @pytest.mark.parametrize(("word", "field"), [(CARRIED[0], "parts"), (CARRIED[1], "weights")])

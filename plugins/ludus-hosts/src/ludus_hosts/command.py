@@ -12,33 +12,33 @@ from pathlib import Path
 import click
 from ludus.cli_types import FiniteRange
 from ludus.errors import ConfigError
-from ludus.option import name as a_name
+from ludus.option import name as valid_name
 from ludus.signals import on_signal
 
 from ludus_hosts.config import HostsConfig, tcp_address
 
 __all__ = ["join", "keys"]
 
-_MARK = ".ludus-join"  # of folders that a person has named
+_MARK = ".ludus-join"  # in folders given by --folder
 
 
 @click.command()
 @click.argument("folder", type=click.Path(path_type=Path, file_okay=False), default=Path("keys"))
-@click.option("--name", default="join", help="Of the key for machines that join; one may serve many machines.")
+@click.option("--name", default="join", help="Name of the key; one key may serve many machines.")
 def keys(folder: Path, *, name: str) -> None:
-    """Make the keys by which machines that join a run know it, and it them.
+    """Make the keys by which a run and the machines that join it authenticate each other.
 
-    Once more with another --name adds a key. A name that is deleted from the file of the run is not let in again.
+    Run it again with another --name to add a key. To revoke a key, delete its name from the key file of the run.
     """
     from ludus_hosts.keys import RUN_KEY, make_keys  # noqa: PLC0415 - only here: help must be fast
 
-    made = make_keys(folder, name)
-    ours = folder / RUN_KEY
-    default = "" if str(ours) == HostsConfig().key else f" --set run.hosts.key={ours}"
-    click.echo(f"wrote {ours}: stays on the machine of the run")
-    click.echo(f"wrote {made}: copy it to machines that join, and keep it secret; next:")
+    join_file = make_keys(folder, name)
+    run_file = folder / RUN_KEY
+    default = "" if str(run_file) == HostsConfig().key else f" --set run.hosts.key={run_file}"
+    click.echo(f"wrote {run_file}: stays on the machine of the run")
+    click.echo(f"wrote {join_file}: copy it to machines that join, and keep it secret; next:")
     click.echo(f"  here:  ludus train RUN.TOML --set run.launcher=hosts{default}")
-    click.echo(f"  there: ludus join tcp://HERE:7077 --key {made.name}")
+    click.echo(f"  there: ludus join tcp://HERE:7077 --key {join_file.name}")
 
 
 @click.command()
@@ -46,15 +46,20 @@ def keys(folder: Path, *, name: str) -> None:
 @click.option(
     "--key", type=click.Path(path_type=Path, dir_okay=False), default=Path("join.key"), help="Made by `ludus keys`."
 )
-@click.option("--samplers", type=click.IntRange(1, 4096), help="How many; as many as there are cores by default.")
-@click.option("--name", help="Of this machine in the run; its host name by default.")
+@click.option("--samplers", type=click.IntRange(1, 4096), help="Number of samplers; one per core by default.")
+@click.option("--name", help="Name of this machine in the run; its host name by default.")
 @click.option(
     "--folder",
     type=click.Path(path_type=Path, file_okay=False),
-    help="For logs and frozen models; a temporary one by default.",
+    help="Folder for logs and frozen models; a temporary one by default.",
 )
-@click.option("--cache-gb", type=FiniteRange(0), default=8.0, help="Frozen models kept; 8 GB by default.")
-@click.option("--any-versions", is_flag=True, help="Join with other versions of plugins than where the run is.")
+@click.option(
+    "--cache-gb",
+    type=FiniteRange(0),
+    default=8.0,
+    help="Size limit of frozen models; 8 GB by default.",
+)
+@click.option("--any-versions", is_flag=True, help="Join with other versions of plugins than those of the run.")
 @click.option("--stay", is_flag=True, help="When the run is over, wait for the next one.")
 @click.pass_context
 def join(
@@ -69,84 +74,84 @@ def join(
     any_versions: bool,
     stay: bool,
 ) -> None:
-    """Take part in a run of another machine with samplers.
+    """Run samplers for a run of another machine.
 
-    The run is started there by `ludus train` with launcher "hosts", before or after this. The same plugins must be
-    installed here, in the same versions. Ctrl-C leaves the run, which goes on.
+    The run is started there by `ludus train` with launcher "hosts", before or after this command. The same plugins must
+    be installed on this machine, in the same versions. Ctrl-C leaves the run, which goes on.
     """
+    from ludus_hosts.host_agent import JoinOptions  # noqa: PLC0415
     from ludus_hosts.keys import JoinKey  # noqa: PLC0415 - only here: help must be fast
     from ludus_hosts.relay import Relay  # noqa: PLC0415
-    from ludus_hosts.site import Options  # noqa: PLC0415
 
     host = name or _host_name()
-    for what, value, check in (("address", address, tcp_address()), ("--name", host, a_name())):
+    for label, value, check in (("address", address, tcp_address()), ("--name", host, valid_name())):
         if not check.accepts(value):
-            raise ConfigError(f"{what} {value!r}: expected {check.expected}")
+            raise ConfigError(f"{label} {value!r}: expected {check.expected}")
     secret = JoinKey.read(key)
     while True:
-        with _claimed(folder) as place:
-            options = Options(
+        with _prepared(folder) as path:
+            options = JoinOptions(
                 address=address,
                 key=secret,
                 host=host,
                 samplers=samplers or 0,
-                folder=place,
+                folder=path,
                 cache_bytes=int(cache_gb * 1e9),
                 any_versions=any_versions,
             )
-            relay = Relay(options, _tell)
+            relay = Relay(options, _print_line)
             with on_signal(relay.interrupt):
-                why = relay.run()
-        click.echo(f"left the run: {why}")
+                reason = relay.run()
+        click.echo(f"left the run: {reason}")
         if relay.interrupted or not stay:
             context.exit(130 if relay.interrupted else 0)
 
 
-def _tell(line: str) -> None:
-    """Tell the person one line, where that is possible: a closed terminal or pipe is no reason to leave."""
+def _print_line(line: str) -> None:
+    """Print a line; a closed terminal or pipe is ignored."""
     with suppress(OSError):
         click.echo(line)
 
 
 @contextmanager
-def _claimed(folder: Path | None) -> Iterator[Path]:
-    """Provide a folder; without one a temporary, of which nothing is left but the logs of a failure."""
+def _prepared(folder: Path | None) -> Iterator[Path]:
+    """Prepare a folder; without one, a temporary folder of which only the logs of a failure are kept."""
     if folder is not None:
-        _claim(folder)
+        _prepare(folder)
         yield folder
         return
     from ludus_local.memory import temporary_folder  # noqa: PLC0415 - only here: help must be fast
 
-    with temporary_folder("ludus-join") as place:
+    with temporary_folder("ludus-join") as path:
         try:
-            yield place
-        except Exception:  # whatever it was: the logs explain it, and go with the folder otherwise
-            if (place / "logs").exists():
-                _keep_logs(place)
+            yield path
+        except Exception:
+            if (path / "logs").exists():
+                _keep_logs(path)
             raise
 
 
-def _keep_logs(place: Path) -> None:
-    """Remove everything else, the mark included, so that nobody takes what is left for that of a killed process."""
-    for left in place.iterdir():
-        if not left.is_dir():
-            left.unlink()
-        elif left.name != "logs":
-            shutil.rmtree(left, ignore_errors=True)
+def _keep_logs(folder: Path) -> None:
+    """Remove everything but the logs; without the mark of temporary folders the folder is not removed as stale."""
+    for path in folder.iterdir():
+        if not path.is_dir():
+            path.unlink()
+        elif path.name != "logs":
+            shutil.rmtree(path, ignore_errors=True)
 
 
-def _claim(folder: Path) -> None:
-    """Make a folder, or check that it is one of an earlier time: what is of use elsewhere is not to be overwritten.
+def _prepare(folder: Path) -> None:
+    """Make a folder, or check that an earlier `ludus join` has made it, so that no other files are overwritten.
 
     Raises:
-        ConfigError: It holds something else.
+        ConfigError: It contains other files.
     """
     folder.mkdir(parents=True, exist_ok=True)
     if any(folder.iterdir()) and not (folder / _MARK).exists():
-        raise ConfigError(f"--folder {folder}: expected an empty folder, or one that `ludus join` has made")
+        raise ConfigError(f"--folder {folder}: expected an empty folder, or one made by `ludus join`")
     (folder / _MARK).touch()
 
 
 def _host_name() -> str:
-    """Return what this machine is called, as far as a name of ludus can hold it."""
+    """Return the host name of this machine with invalid characters replaced."""
     return re.sub("[^a-z0-9._-]", "-", socket.gethostname().lower()).strip("._-")[:64] or "host"

@@ -27,9 +27,11 @@ def tcp_address() -> Check:
 
 @frozen(kw_only=True)
 class HostsConfig:
-    """Where machines that join are awaited, and who may."""
+    """Options of the launcher: the address and the key for hosts that join."""
 
     listen: str = option(
-        "tcp://*:7077", tcp_address(), help="Address at which machines that join are awaited; *: all of this machine."
+        "tcp://*:7077",
+        tcp_address(),
+        help="Address at which other machines can join; *: all addresses of this machine.",
     )
-    key: str = option("keys/run.key", help="Key file of the run and of who may join, made by `ludus keys`.")
+    key: str = option("keys/run.key", help="Key file of the run with the keys that may join, made by `ludus keys`.")

@@ -1,7 +1,7 @@
-"""Key files: who may join a run, and how those who do know that it is the right one.
+"""Key files, by which a run and the hosts that join it authenticate each other (CurveZMQ).
 
-Both sides prove that they have a secret (CurveZMQ); what they say is encrypted. `make_keys` writes them in pairs: the
-file of the run lists the public keys of who may join, the other holds the public key of the run.
+`make_keys` writes them in pairs: the file of the run lists the public keys that may join, the file of a host contains
+the public key of the run.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import attrs
 import zmq
 from attrs import frozen
 from ludus.errors import ConfigError
-from ludus.option import name
+from ludus.option import name as valid_name
 
 __all__ = ["RUN_KEY", "JoinKey", "RunKey", "make_keys"]
 
@@ -25,12 +25,12 @@ RUN_KEY = "run.key"
 
 @frozen(kw_only=True)
 class RunKey:
-    """What the machine of a run knows.
+    """The key file of a run.
 
     Attributes:
-        public: Its own public key; keys are 40 characters in Z85.
-        secret: And the secret to it.
-        allowed: Public keys of who may join, by name.
+        public: Public key; keys are 40 characters in Z85.
+        secret: Secret key.
+        allowed: Public keys that may join, by name.
     """
 
     public: str
@@ -39,22 +39,22 @@ class RunKey:
 
     @classmethod
     def read(cls, path: Path) -> RunKey:
-        """Read a file.
+        """Read a key file.
 
         Raises:
-            ConfigError: It cannot be used.
+            ConfigError: The file cannot be used.
         """
         return cls(**_read(path, cls))
 
 
 @frozen(kw_only=True)
 class JoinKey:
-    """What a machine that joins knows.
+    """The key file of a host that joins.
 
     Attributes:
         run: Public key of the run.
-        public: Its own.
-        secret: And the secret to it.
+        public: Public key.
+        secret: Secret key.
     """
 
     run: str
@@ -63,42 +63,42 @@ class JoinKey:
 
     @classmethod
     def read(cls, path: Path) -> JoinKey:
-        """Read a file.
+        """Read a key file.
 
         Raises:
-            ConfigError: It cannot be used.
+            ConfigError: The file cannot be used.
         """
         return cls(**_read(path, cls))
 
 
-def make_keys(folder: Path, who: str) -> Path:
-    """Make a key for somebody who joins, and that of the run if the folder has none.
+def make_keys(folder: Path, name: str) -> Path:
+    """Make a key for hosts that join, and the key of the run if the folder has none.
 
     Args:
-        folder: Of the key files; made if missing.
-        who: Name of the key.
+        folder: Folder of the key files; made if missing.
+        name: Name of the key.
 
     Returns:
-        The new file, for the machines that join. `RUN_KEY`, beside it, stays with the run.
+        The new file, for hosts that join. `RUN_KEY`, beside it, stays on the host of the run.
 
     Raises:
-        ConfigError: There is such a key already, or the files cannot be used.
+        ConfigError: There is a key of this name already, or the files cannot be used.
     """
-    ours, theirs = folder / RUN_KEY, folder / f"{who}.key"
-    if not name().accepts(who) or theirs == ours:
-        raise ConfigError(f"key {who!r}: expected {name().expected}, other than {ours.stem}")
+    run_file, join_file = folder / RUN_KEY, folder / f"{name}.key"
+    if not valid_name().accepts(name) or join_file == run_file:
+        raise ConfigError(f"key {name!r}: expected {valid_name().expected}, other than {run_file.stem}")
     folder.mkdir(parents=True, exist_ok=True)
-    if ours.exists():
-        run = RunKey.read(ours)
+    if run_file.exists():
+        run = RunKey.read(run_file)
     else:
         public, secret = _pair()
         run = RunKey(public=public, secret=secret, allowed={})
-    if who in run.allowed or theirs.exists():
-        raise ConfigError(f"{theirs}: there is a key of this name; choose another with --name")
+    if name in run.allowed or join_file.exists():
+        raise ConfigError(f"{join_file}: there is a key of this name; choose another with --name")
     public, secret = _pair()
-    _write(theirs, JoinKey(run=run.public, public=public, secret=secret))
-    _write(ours, attrs.evolve(run, allowed={**run.allowed, who: public}))
-    return theirs
+    _write(join_file, JoinKey(run=run.public, public=public, secret=secret))
+    _write(run_file, attrs.evolve(run, allowed={**run.allowed, name: public}))
+    return join_file
 
 
 def _pair() -> tuple[str, str]:
@@ -107,7 +107,7 @@ def _pair() -> tuple[str, str]:
 
 
 def _write(path: Path, key: RunKey | JoinKey) -> None:
-    """Write a file that only this user can read, whole or not at all."""
+    """Write a file that only this user can read, atomically."""
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
@@ -117,21 +117,37 @@ def _write(path: Path, key: RunKey | JoinKey) -> None:
 
 
 def _read(path: Path, kind: type[RunKey | JoinKey]) -> dict[str, Any]:
-    what = "the run" if kind is RunKey else "one that joins"
+    """Return the fields of a key file.
+
+    Raises:
+        ConfigError: The file cannot be read, other users can read it, or it is not a valid key of this kind.
+    """
+    owner = "the run" if kind is RunKey else "a host that joins"
     try:
         status = path.stat()
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "not a text"
-        raise ConfigError(f"key file {path}: {why}; expected the key of {what}, made by `ludus keys FOLDER`") from None
+        problem = error.strerror if isinstance(error, OSError) else "not a text file"
+        expected = f"expected the key of {owner}, made by `ludus keys FOLDER`"
+        raise ConfigError(f"key file {path}: {problem}; {expected}") from None
     if stat.S_IMODE(status.st_mode) & 0o077:
-        raise ConfigError(f"key file {path}: others can read the secret in it; `chmod 600 {path}`")
+        raise ConfigError(f"key file {path}: other users can read the secret in it; `chmod 600 {path}`")
     try:
-        found = json.loads(text)
-        public = [found["public"], *(found["allowed"].values() if kind is RunKey else [found["run"]])]
-        right = found.keys() == attrs.fields_dict(kind).keys() and zmq.curve_public(found["secret"].encode())
+        fields = json.loads(text)
+        valid = _is_valid(fields, kind)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError, zmq.ZMQError):
-        right = False
-    if not right or right.decode() != public[0] or not all(isinstance(key, str) and len(key) == 40 for key in public):
-        raise ConfigError(f"key file {path}: not the key of {what}; make one with `ludus keys FOLDER`")
-    return dict(found)
+        valid = False
+    if not valid:
+        raise ConfigError(f"key file {path}: not the key of {owner}; make one with `ludus keys FOLDER`")
+    return dict(fields)
+
+
+def _is_valid(fields: Any, kind: type[RunKey | JoinKey]) -> bool:
+    """Return whether fields are those of a key whose secret belongs to its public key; raises for other contents."""
+    others = fields["allowed"].values() if kind is RunKey else [fields["run"]]
+    public_keys = [fields["public"], *others]
+    return (
+        fields.keys() == attrs.fields_dict(kind).keys()
+        and zmq.curve_public(fields["secret"].encode()).decode() == fields["public"]
+        and all(isinstance(key, str) and len(key) == 40 for key in public_keys)
+    )

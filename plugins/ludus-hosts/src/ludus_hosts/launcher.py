@@ -1,4 +1,4 @@
-"""The launcher ``hosts``: that of one machine, and a gateway by which samplers of other machines join."""
+"""The launcher ``hosts``: the launcher ``local`` with a gateway, through which other hosts join."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from ludus_local.launcher import LocalLauncher, LocalWorkerPool
 
 from ludus_hosts.config import HostsConfig
 from ludus_hosts.keys import RunKey
-from ludus_hosts.wire import GATEWAY, Hosts, sampler_names
+from ludus_hosts.wire import GATEWAY, HostList, sampler_names
 
 __all__ = ["HostsLauncher", "HostsWorkerPool"]
 
-_LEAVE_S = 10.0  # what other hosts get to finish when the run stops
+_LEAVE_TIMEOUT_S = 10.0  # for other hosts to finish when the run stops
 
 
 class HostsLauncher(LocalLauncher):
-    """Starts workers on this machine and lets others join.
+    """Starts workers on this machine and accepts other hosts.
 
     Args:
-        config: Its options.
+        config: Options of the launcher.
 
     Raises:
-        ConfigError: The key cannot be used.
+        ConfigError: The key file cannot be used.
     """
 
     def __init__(self, config: HostsConfig) -> None:
@@ -35,65 +35,63 @@ class HostsLauncher(LocalLauncher):
         self._config = config
 
     def launch(self, session: Session, workers: Sequence[WorkerSpec]) -> HostsWorkerPool:
-        """Start workers, see `ludus.launcher.Launcher.launch`.
+        """Start workers; see `ludus.launcher.Launcher.launch`.
 
         Raises:
             WorkerError: A worker could not be started.
-            LinkError: There is no place for sockets.
+            LinkError: There is no folder for sockets.
         """
-        worker_pool = HostsWorkerPool(
-            session, {GATEWAY: ("ludus_hosts.gateway", self._config.listen, self._config.key)}
-        )
-        worker_pool.start([*workers, WorkerSpec(GATEWAY, 1)])
-        session.print_line(f"machines that `ludus join` are awaited at {self._config.listen}")
-        return worker_pool
+        pool = HostsWorkerPool(session, {GATEWAY: ("ludus_hosts.gateway", self._config.listen, self._config.key)})
+        pool.start([*workers, WorkerSpec(GATEWAY, 1)])
+        session.print_line(f"other machines can join at {self._config.listen} (`ludus join`)")
+        return pool
 
 
 class HostsWorkerPool(LocalWorkerPool):
-    """Workers of this machine, and those of hosts that take part; see `ludus.launcher.WorkerPool`."""
+    """The workers of this machine and of joined hosts; see `ludus.launcher.WorkerPool`."""
 
     def __init__(self, session: Session, modules: dict[str, Sequence[str]]) -> None:
         super().__init__(session, modules)
-        self._say = session.print_line
+        self._print_line = session.print_line
         self._hosts: dict[str, int] = {}
 
     def receive(self, timeout_s: float) -> list[tuple[str, Any]]:
-        """Return what workers said, waiting so long for the first."""
+        """Return messages of workers, waiting up to `timeout_s` for the first."""
         received: list[tuple[str, Any]] = []
         for peer, message in super().receive(timeout_s):
-            if peer == GATEWAY and isinstance(message, Hosts):
-                received += self._meet(message)
-            elif not isinstance(message, MetricsReport) or self._takes_part(peer):
+            if peer == GATEWAY and isinstance(message, HostList):
+                received += self._update_hosts(message)
+            elif not isinstance(message, MetricsReport) or self._is_member(peer):
                 received.append((peer, message))
         return received
 
-    def _takes_part(self, worker: str) -> bool:
-        """Return whether a worker is one of those here or elsewhere; what one reported last may come after its end."""
+    def _is_member(self, worker: str) -> bool:
+        """Return whether a worker belongs to the pool; its last metrics may arrive after it has left."""
         return worker in self._supervisor.pids or worker in _samplers(self._hosts)
 
-    def _meet(self, message: Hosts) -> list[tuple[str, Any]]:
-        """Take note of who takes part; samplers that are gone report nothing any more."""
+    def _update_hosts(self, message: HostList) -> list[tuple[str, Any]]:
+        """Print which hosts have joined or left, and return empty metrics for samplers that have left."""
         before, self._hosts = self._hosts, dict(message.hosts)
         for host, samplers in self._hosts.items() - before.items():
-            self._say(f"{host} takes part with {samplers} sampler{'s' if samplers > 1 else ''}")
+            self._print_line(f"{host} takes part with {samplers} sampler{'s' if samplers > 1 else ''}")
         for host in before.keys() - self._hosts.keys():
-            self._say(f"{host} does not take part any more")
-        gone = set(_samplers(before)) - set(_samplers(self._hosts))
-        return [(worker, MetricsReport(values={})) for worker in sorted(gone)]
+            self._print_line(f"{host} does not take part any more")
+        removed = set(_samplers(before)) - set(_samplers(self._hosts))
+        return [(worker, MetricsReport(values={})) for worker in sorted(removed)]
 
     @property
     def alive(self) -> list[str]:
-        """Return the names of the running workers, wherever they are."""
+        """Return the names of the running workers on all hosts."""
         return [*super().alive, *_samplers(self._hosts)]
 
     def finish(self, *, timeout_s: float, poll: Callable[[], None]) -> list[str]:
-        """Wait for all workers to end by themselves, those of other hosts not for as long; then kill the rest here."""
-        began_s = time.monotonic()
-        while self._hosts and time.monotonic() - began_s < min(_LEAVE_S, timeout_s):
+        """Wait for all workers to exit, less long for those of other hosts; then kill the rest on this host."""
+        started_s = time.monotonic()
+        while self._hosts and time.monotonic() - started_s < min(_LEAVE_TIMEOUT_S, timeout_s):
             poll()
-        killed = super().finish(timeout_s=max(0.0, timeout_s - (time.monotonic() - began_s)), poll=poll)
+        killed = super().finish(timeout_s=max(0.0, timeout_s - (time.monotonic() - started_s)), poll=poll)
         for host in self._hosts:
-            self._say(f"{host}: did not finish in time; matches that it had not reported are lost")
+            self._print_line(f"{host}: did not finish in time; matches that it had not reported are lost")
         return killed
 
 

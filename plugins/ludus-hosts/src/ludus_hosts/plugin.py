@@ -1,4 +1,4 @@
-"""What this distribution registers; imports nothing heavy."""
+"""Registers the launcher and the commands; imports no heavy modules."""
 
 from __future__ import annotations
 
@@ -9,29 +9,29 @@ LUDUS_API = 1
 
 @hookimpl
 def ludus_register_launchers() -> list[Component]:
-    """Offer the launcher ``hosts``."""
+    """Register the launcher ``hosts``."""
     return [
         Component(
             name="hosts",
             factory="ludus_hosts.launcher:HostsLauncher",
             config="ludus_hosts.config:HostsConfig",
-            summary="like local, and samplers of other machines join with `ludus join`",
+            summary="like local; samplers of other machines join with `ludus join`",
         )
     ]
 
 
 @hookimpl
 def ludus_register_commands() -> list[Component]:
-    """Offer ``ludus keys`` and ``ludus join``."""
+    """Register ``ludus keys`` and ``ludus join``."""
     return [
         Component(
             name="keys",
             factory="ludus_hosts.command:keys",
-            summary="Make the keys by which machines that join a run know it, and it them.",
+            summary="Make the keys by which a run and the machines that join it authenticate each other.",
         ),
         Component(
             name="join",
             factory="ludus_hosts.command:join",
-            summary="Take part in a run of another machine with samplers.",
+            summary="Run samplers for a run of another machine.",
         ),
     ]

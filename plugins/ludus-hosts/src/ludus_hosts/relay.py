@@ -1,12 +1,12 @@
-"""The relay: takes part in a run of another machine with samplers of this one.
+"""The relay: connects samplers of this host to a run on another host.
 
-To its samplers it is coordinator and learners: they find both under their names in a private folder, weights in shared
-memory, and frozen models in a folder. What they say goes to the run, blocks packed; weights come from there once per
-host, and a frozen model when the first fixture needs it, by its hash.
+To its samplers the host agent acts as coordinator and learners. The relay sends their messages to the run's gateway. It
+receives weights once per host, and frozen models when the first fixture needs them.
 """
 
 from __future__ import annotations
 
+import math
 import secrets
 import time
 from collections import deque
@@ -20,118 +20,133 @@ from ludus_local import codec
 from ludus_local.codec import Frame
 from ludus_local.transport import Sockets, drain
 
-from ludus_hosts.line import Line
-from ludus_hosts.site import Options, RemoteHost
-from ludus_hosts.wire import Joined, Joining, Leaving, ModelFile, Newest, Refused, Taken, installed
+from ludus_hosts.connection import Connection
+from ludus_hosts.host_agent import HostAgent, JoinOptions
+from ludus_hosts.wire import (
+    HostLeft,
+    JoinAccepted,
+    JoinRejected,
+    JoinRequest,
+    ModelFile,
+    WeightsAck,
+    WeightsUpdate,
+    installed_versions,
+)
 
 __all__ = ["Relay"]
 
-_WAIT_MS = 20
-_BEAT_S = 1.0
-_LOST_S = 5.0  # without an answer for so long the run seems to be gone
-_SHOW_S = 30.0
-_LEAVE_S = 15.0  # what samplers get to finish
+_POLL_MS = 20
+_JOIN_INTERVAL_S = 1.0
+_ANSWER_TIMEOUT_S = 5.0
+_STATUS_INTERVAL_S = 30.0
+_LEAVE_TIMEOUT_S = 15.0  # for samplers to finish
 
 
 class Relay:
-    """One process per host.
+    """Runs the samplers of this host in the sessions of a run.
 
     Args:
-        options: How this machine takes part.
-        print_line: Tells the person one line.
+        options: Options of ``ludus join``.
+        print_line: Prints one line for the user.
 
     Attributes:
-        interrupted: Whether a person or signal wants it to leave.
+        interrupted: Whether a signal has requested to leave the run.
 
     Raises:
         LinkError: The address cannot be used.
     """
 
-    def __init__(self, options: Options, print_line: Callable[[str], None]) -> None:
+    def __init__(self, options: JoinOptions, print_line: Callable[[str], None]) -> None:
         self.interrupted = False
-        self._options, self._say = options, print_line
+        self._options, self._print_line = options, print_line
         self._token = secrets.token_hex(8)
         self._own = Sockets()
         try:
-            self._line, self._bulk = (Line(self._own, options.address, options.key) for _ in range(2))
+            self._connection, self._bulk = (Connection(self._own, options.address, options.key) for _ in range(2))
         except LinkError:
             self._own.close()
             raise
-        self._site: RemoteHost | None = None
-        self._backlog: deque[list[Frame]] = deque()
-        self._beat_s = -1e9
-        self._answered_s = self._shown_s = time.monotonic()
-        self._lost = ""
+        self._agent: HostAgent | None = None
+        self._outbox: deque[list[Frame]] = deque()
+        self._requested_s = -math.inf
+        self._answered_s = self._status_s = time.monotonic()
+        self._problem = ""  # why the host does not take part, as printed last
 
     def run(self) -> str:
-        """Take part until the run is over or a person interrupts, and return why it ended.
+        """Take part until the run stops or a signal arrives, and return the reason.
 
         Raises:
-            LudusError: This machine cannot take part.
+            LudusError: This host cannot take part.
         """
         try:
             while not self.interrupted:
-                self._turn()
-                if self._site is not None and self._site.over:
-                    return self._finish(self._site)
-            return "interrupted" if self._site is None else self._finish(self._site)
+                self._run_once()
+                if self._agent is not None and self._agent.stop_reason:
+                    return self._finish(self._agent)
+            return "interrupted" if self._agent is None else self._finish(self._agent)
         finally:
-            self._leave()
+            self._close_agent()
+            self._send_left()
             self._own.close()
 
     def interrupt(self, signal: str) -> None:
         """Leave the run as soon as possible, because of a signal."""
         self.interrupted = True
-        self._say(f"{signal}: leaving the run (again: at once)")
+        self._print_line(f"{signal}: leaving the run (again: at once)")
 
-    def _turn(self) -> None:
-        """Pass on what has come, waiting 20 ms for it."""
-        self._own.poller.poll(_WAIT_MS)
-        for line in (self._line, self._bulk):
-            self._hear_run(line)
-        if self._site is not None:
-            for peer, worker, message in self._site.hear():
-                self._backlog.append([peer.encode(), worker.encode(), *codec.encode(message)])
-        while self._backlog and self._line.send(self._backlog[0]):  # what waits is bounded by the samplers' credits
-            self._backlog.popleft()
-        now = time.monotonic()
-        if now - self._beat_s >= _BEAT_S:
-            self._beat(now)
-        if self._site is not None:
-            self._site.check()
+    def _run_once(self) -> None:
+        """Forward received messages, waiting up to 20 ms for one."""
+        self._own.poller.poll(_POLL_MS)
+        for connection in (self._connection, self._bulk):
+            self._receive_from_run(connection)
+        if self._agent is not None:
+            for peer, worker, message in self._agent.receive():
+                self._outbox.append([peer.encode(), worker.encode(), *codec.encode(message)])
+        while self._outbox and self._connection.send(self._outbox[0]):  # credits of samplers bound the outbox
+            self._outbox.popleft()
+        now_s = time.monotonic()
+        if now_s - self._requested_s >= _JOIN_INTERVAL_S:
+            self._check_connection(now_s)
+            self._send_join_request(now_s)
+        if self._agent is not None:
+            self._agent.check()
 
-    def _beat(self, now: float) -> None:
-        # asked for always, and of both: events that nobody takes stop all connections when there are too many of them
-        trouble, _ = (line.trouble for line in (self._line, self._bulk))
-        if self._is_lost(now):
-            self._backlog.clear()  # workers repeat what matters, and a night of that is much
-            if self._lost and not trouble:
-                self._answered_s = now  # connected at last: the answer is under way
+    def _check_connection(self, now_s: float) -> None:
+        """Print problems of the connection, and the status of the samplers at intervals."""
+        # read both: unread events of a monitor block its zmq context in the end
+        problem, _ = (connection.problem for connection in (self._connection, self._bulk))
+        if self._is_disconnected(now_s):
+            self._outbox.clear()  # workers send again what matters
+            if self._problem and not problem:
+                self._answered_s = now_s  # connected again; an answer is in flight
             else:
-                self._complain(f"waiting for the run at {self._options.address}: {trouble or 'no answer'}")
-        elif self._site is not None and not self.interrupted and now - self._shown_s >= _SHOW_S:
-            self._shown_s = now
-            self._say(f"{self._options.host}: {self._site.pace}")
-        joining = Joining(host=self._options.host, token=self._token)
-        if self._site is not None:
-            joining = evolve(joining, samplers=len(self._site.workers), run=self._site.run)
-        if self._line.send([b"", b"", *codec.encode(joining)]):
-            self._bulk.send([b"", b"", *codec.encode(evolve(joining, bulk=True))])
-            self._beat_s = now
+                self._print_problem(f"waiting for the run at {self._options.address}: {problem or 'no answer'}")
+        elif self._agent is not None and not self.interrupted and now_s - self._status_s >= _STATUS_INTERVAL_S:
+            self._status_s = now_s
+            self._print_line(f"{self._options.host}: {self._agent.status}")
 
-    def _is_lost(self, now: float) -> bool:
-        return now - self._answered_s > _LOST_S
+    def _send_join_request(self, now_s: float) -> None:
+        request = JoinRequest(host=self._options.host, token=self._token)
+        if self._agent is not None:
+            request = evolve(request, samplers=len(self._agent.workers), run=self._agent.run)
+        if self._connection.send([b"", b"", *codec.encode(request)]):
+            self._bulk.send([b"", b"", *codec.encode(evolve(request, bulk=True))])
+            self._requested_s = now_s
 
-    def _tell(self, message: Message) -> None:
-        self._backlog.append([b"", b"", *codec.encode(message)])
+    def _is_disconnected(self, now_s: float) -> bool:
+        return now_s - self._answered_s > _ANSWER_TIMEOUT_S
+
+    def _send(self, message: Message) -> None:
+        """Queue a message to the gateway."""
+        self._outbox.append([b"", b"", *codec.encode(message)])
 
     # -- from the run ------------------------------------------------------------------------------------------
 
-    def _hear_run(self, line: Line) -> None:
-        for frames in drain(line.socket):
+    def _receive_from_run(self, connection: Connection) -> None:
+        for frames in drain(connection.socket):
             if len(frames) < 3:
                 continue
-            self._answered_s = time.monotonic()  # whatever it is: on a slow way answers wait behind it
+            self._answered_s = time.monotonic()  # any message counts: on a slow network answers are queued behind it
             peer, worker = (bytes(frame).decode("latin-1") for frame in frames[:2])
             try:
                 message = codec.decode(frames[2:])
@@ -140,80 +155,95 @@ class Relay:
                     raise LinkError(f"incompatible version of ludus: {error}") from None
                 continue
             if not peer:
-                self._hear_gateway(message)
-            elif self._site is not None:
-                self._site.take(peer, worker, message)
+                self._handle_gateway(message)
+            elif self._agent is not None:
+                self._agent.deliver(peer, worker, message)
 
-    def _hear_gateway(self, message: Message) -> None:
+    def _handle_gateway(self, message: Message) -> None:
         match message:
-            case Joined():
-                if self._lost and self._site is not None and not message.config:
-                    self._say("the run is back")
-                self._lost = ""
+            case JoinAccepted():
+                if self._problem and self._agent is not None and not message.config:
+                    self._print_line("the run is back")
+                self._problem = ""
                 if message.config:
-                    self._begin(message)
-            case Refused():
+                    self._start_agent(message)
+            case JoinRejected():
                 if message.final:
-                    raise LinkError(message.why)
-                self._complain(message.why)
-            case Newest() if self._site is not None:
-                self._site.publish(message)
-                taken = Taken(learner=message.learner, version=message.version)
-                self._bulk.send([b"", b"", *codec.encode(taken)])  # as they came: if it is lost, so is the connection
-            case ModelFile() if self._site is not None:
-                self._site.keep(message)
+                    raise LinkError(message.reason)
+                self._print_problem(message.reason)
+            case WeightsUpdate() if self._agent is not None:
+                self._agent.publish(message)
+                ack = WeightsAck(learner=message.learner, version=message.version)
+                self._bulk.send([b"", b"", *codec.encode(ack)])  # if it is lost, the connection is too
+            case ModelFile() if self._agent is not None:
+                self._agent.add_model(message)
 
-    def _begin(self, joined: Joined) -> None:
-        """Start samplers for a run that was not known yet, instead of those for another one."""
-        if self._site is not None:
-            if self._site.run == joined.run:
+    def _start_agent(self, accepted: JoinAccepted) -> None:
+        """Start samplers for a session of the run, instead of those for an earlier one.
+
+        Raises:
+            ConfigError: Plugins differ from those of the run.
+        """
+        if self._agent is not None:
+            if self._agent.run == accepted.run:
                 return
-            self._say("the run was started anew")
-            self._end()
-        ours = installed()
-        differ = [
-            f"{name} {ours[name]} here, {v} there" for name, v in joined.versions.items() if ours.get(name, v) != v
-        ]
-        if differ and not self._options.any_versions:
-            raise ConfigError(
-                f"other versions than where the run is: {', '.join(differ)}; install the same, or add --any-versions"
-            )
-        self._site = RemoteHost(self._options, joined, print_line=self._say, ask=self._tell)
-        for socket in self._site.sockets:
+            self._print_line("the run was started again")
+            self._close_agent()
+        if not self._options.any_versions:
+            _check_versions(accepted)
+        self._agent = HostAgent(self._options, accepted, print_line=self._print_line, send=self._send)
+        for socket in self._agent.sockets:
             self._own.poller.register(socket, zmq.POLLIN)
-        count = len(self._site.workers)
-        self._say(
+        count = len(self._agent.workers)
+        self._print_line(
             f"{self._options.host} takes part with {count} sampler{'s' if count > 1 else ''}; "
             f"logs in {self._options.folder / 'logs'}"
         )
-        self._beat_s = -1e9  # say at once how many there are
+        self._requested_s = -math.inf  # report the number of samplers at once
 
-    def _complain(self, why: str) -> None:
-        if why != self._lost:
-            self._say(why)
-            self._lost = why
+    def _print_problem(self, problem: str) -> None:
+        """Print why the host does not take part, once."""
+        if problem != self._problem:
+            self._print_line(problem)
+            self._problem = problem
 
-    # -- the end -----------------------------------------------------------------------------------------------
+    # -- end ---------------------------------------------------------------------------------------------------
 
-    def _finish(self, site: RemoteHost) -> str:
-        """Let samplers report their last matches; meanwhile all goes on."""
-        site.stop()
-        now = time.monotonic()
-        deadline = now + (_LOST_S if self._is_lost(now) else _LEAVE_S)
-        while site.alive and time.monotonic() < deadline:
-            self._turn()
-        return site.over or "interrupted"
+    def _finish(self, agent: HostAgent) -> str:
+        """Stop the samplers, and forward messages until they have sent their last results."""
+        agent.stop()
+        now_s = time.monotonic()
+        deadline_s = now_s + (_ANSWER_TIMEOUT_S if self._is_disconnected(now_s) else _LEAVE_TIMEOUT_S)
+        while agent.alive and time.monotonic() < deadline_s:
+            self._run_once()
+        return agent.stop_reason or "interrupted"
 
-    def _leave(self) -> None:
-        self._end()
-        self._tell(Leaving(host=self._options.host))
-        while self._backlog and self._line.send(self._backlog.popleft()):
+    def _send_left(self) -> None:
+        self._send(HostLeft(host=self._options.host))
+        while self._outbox and self._connection.send(self._outbox.popleft()):
             pass
 
-    def _end(self) -> None:
-        """End what this machine does for the run, as far as it does anything."""
-        site, self._site = self._site, None
-        if site is not None:
-            for socket in site.sockets:
+    def _close_agent(self) -> None:
+        agent, self._agent = self._agent, None
+        if agent is not None:
+            for socket in agent.sockets:
                 self._own.poller.unregister(socket)
-            site.close()
+            agent.close()
+
+
+def _check_versions(accepted: JoinAccepted) -> None:
+    """Check that distributions which both hosts have are of the same version.
+
+    Raises:
+        ConfigError: They are not.
+    """
+    own = installed_versions()
+    differences = [
+        f"{name} {own[name]} here, {version} there"
+        for name, version in accepted.versions.items()
+        if own.get(name, version) != version
+    ]
+    if differences:
+        raise ConfigError(
+            f"versions differ from those of the run: {', '.join(differences)}; install the same, or add --any-versions"
+        )

@@ -1,19 +1,18 @@
-"""What the two ends of the way between hosts say to each other, and what the crew is told of it.
+"""Messages between gateway and relay, and from the gateway to the worker pool.
 
 ::
 
-    relay   → gateway   Joining (again and again), ModelWanted, Taken, Leaving
-    gateway → relay     Joined, Refused, ModelFile, Newest
-    gateway → crew      Hosts (again and again)
+    relay   → gateway       JoinRequest (at regular intervals), ModelRequest, WeightsAck, HostLeft
+    gateway → relay         JoinAccepted, JoinRejected, ModelFile, WeightsUpdate
+    gateway → worker pool   HostList (at regular intervals)
 
-Besides, both carry the messages of workers, which they do not change. On the way between hosts every message begins
-with two frames, its addressee and its speaker from the run's point of view; both are empty where the ends themselves
-are meant::
+Both also forward the messages of workers without decoding them. Between hosts every message begins with two frames:
+the worker on the run's host and the remote worker. Both are empty for messages of gateway and relay themselves::
 
-    relay   → gateway   to | worker | frames of the message
-    gateway → relay     from | worker | frames of the message
+    relay   → gateway   receiver | remote worker | frames of the message
+    gateway → relay     sender   | remote worker | frames of the message
 
-A relay has two connections, one of them for weights, the word that they are taken, and models.
+A relay has two connections. The bulk connection carries weights, their acknowledgements, and models.
 """
 
 from __future__ import annotations
@@ -30,22 +29,22 @@ __all__ = [
     "MAX_HOSTS",
     "MAX_SAMPLERS",
     "MAX_WORKERS",
-    "Hosts",
-    "Joined",
-    "Joining",
-    "Leaving",
+    "HostLeft",
+    "HostList",
+    "JoinAccepted",
+    "JoinRejected",
+    "JoinRequest",
     "ModelFile",
-    "ModelWanted",
-    "Newest",
-    "Refused",
-    "Taken",
-    "installed",
+    "ModelRequest",
+    "WeightsAck",
+    "WeightsUpdate",
+    "installed_versions",
     "sampler_names",
 ]
 
-#: Worker name of the gateway; a launcher's services end after all others.
+#: Worker name of the gateway; launchers end services after all other workers.
 GATEWAY = "service-gateway"
-#: Of a run at once; `Hosts` names them all in one header.
+#: Hosts of a run at once; `HostList` lists them all in one header.
 MAX_HOSTS = 1024
 #: Samplers of one host, and of all hosts together.
 MAX_SAMPLERS = 4096
@@ -57,7 +56,7 @@ def sampler_names(host: str, count: int) -> list[str]:
     return [f"sampler-{host}-{i}" for i in range(count)]
 
 
-def installed() -> dict[str, str]:
+def installed_versions() -> dict[str, str]:
     """Return the versions of ludus and of the installed distributions with plugins."""
     points = importlib.metadata.entry_points(group="ludus")
     found = {point.dist.name: point.dist.version for point in points if point.dist is not None}
@@ -65,15 +64,15 @@ def installed() -> dict[str, str]:
 
 
 @frozen(kw_only=True)
-class Joining:
-    """A host takes part, or wants to; every second.
+class JoinRequest:
+    """Requests that a host may join, or reports that it still takes part; sent every second.
 
     Attributes:
-        host: Its name.
-        token: Of the process that says so, as another machine may have the same name.
-        samplers: How many it has; 0: none yet.
-        run: The run that it knows, as in `Joined`; empty: none yet.
-        bulk: Whether this is the connection for what is large, which must not hold up the rest.
+        host: Name of the host.
+        token: Identifies the relay process, since another machine may have the same name.
+        samplers: Number of samplers; 0 before the first are started.
+        run: Session of the run that the host knows, as in `JoinAccepted`; empty: none yet.
+        bulk: Whether this is the bulk connection.
     """
 
     host: str
@@ -84,84 +83,98 @@ class Joining:
 
 
 @frozen(kw_only=True)
-class Joined:
+class JoinAccepted:
     """The host takes part.
 
     Attributes:
-        run: Of this start of the run.
-        config: Its ``run.toml``; empty where the host knows the run.
-        ways: How blocks may come besides plain arrays, see `ludus_local.block_transfer`.
-        versions: Of the installed plugins, by distribution; empty where the host knows the run.
+        run: Identifies the session of the run.
+        config: Contents of its ``run.toml``; empty if the host knows the session.
+        methods: Transfer methods of blocks besides plain arrays, see `ludus_local.block_transfer`.
+        versions: Versions of ludus and the plugins, by distribution; empty if the host knows the session.
     """
 
     run: str
     config: str = ""
-    ways: tuple[str, ...] = ()
+    methods: tuple[str, ...] = ()
     versions: Mapping[str, str] = field(factory=dict)
 
 
 @frozen(kw_only=True)
-class Refused:
+class JoinRejected:
     """The host does not take part.
 
     Attributes:
-        why: One line.
-        final: Whether asking again is in vain.
+        reason: One line.
+        final: Whether further requests are pointless.
     """
 
-    why: str
+    reason: str
     final: bool = True
 
 
 @frozen(kw_only=True)
-class Leaving:
-    """The host does not take part any more."""
+class HostLeft:
+    """The host leaves the run."""
 
     host: str
 
 
 @frozen(kw_only=True)
-class Newest:
-    """The newest weights of a learner; the next ones come when these are `Taken`.
+class WeightsUpdate:
+    """The newest weights of a learner. The next ones are sent after its `WeightsAck`.
 
     Attributes:
-        board: Where they were shown, which tells equal versions of a learner and its successor apart.
+        learner: Worker name of the learner.
+        weight_store: Name of the weight store they were read from; distinguishes equal versions of a learner and its
+            successor.
+        version: Version of the weights.
+        weights: The weights.
     """
 
     learner: str
-    board: str
+    weight_store: str
     version: int
     weights: Mapping[str, np.ndarray]
 
 
 @frozen(kw_only=True)
-class Taken:
-    """The host has got weights of a learner; said by the connection by which they came."""
+class WeightsAck:
+    """Acknowledges weights of a learner; sent by the bulk connection."""
 
     learner: str
     version: int
 
 
 @frozen(kw_only=True)
-class ModelWanted:
-    """The host needs a frozen model."""
+class ModelRequest:
+    """Requests a frozen model by its hash."""
 
     hash: str
 
 
 @frozen(kw_only=True)
 class ModelFile:
-    """The bytes of a model's file, in parts that are ``uint8``; none where there is no such file."""
+    """The bytes of a model file in ``uint8`` parts; no parts if there is no such file."""
 
     hash: str
     parts: Mapping[str, np.ndarray]
 
 
 @frozen(kw_only=True)
-class Hosts:
-    """The hosts that take part now and the numbers of their samplers."""
+class HostList:
+    """The numbers of samplers of all hosts that take part."""
 
     hosts: Mapping[str, int]
 
 
-register(Joining, Joined, Refused, Leaving, Newest, Taken, ModelWanted, ModelFile, Hosts)
+register(
+    JoinRequest,
+    JoinAccepted,
+    JoinRejected,
+    HostLeft,
+    WeightsUpdate,
+    WeightsAck,
+    ModelRequest,
+    ModelFile,
+    HostList,
+)

@@ -42,8 +42,8 @@ def pass_through(eventually, listener, line, content=b"hello"):
 
 def refused(eventually, line):
     """Wait until a line says that its key is not let in."""
-    with pytest.raises(LinkError, match="the run does not let this key in; make one with `ludus keys` where the run"):
-        eventually(lambda: line.trouble and False)
+    with pytest.raises(LinkError, match="the run rejects this key; make one with `ludus keys` on the host of the run"):
+        eventually(lambda: line.problem and False)
 
 
 def port_of(address):
@@ -67,7 +67,7 @@ def test_an_allowed_key_gets_through_both_ways(wire, key, eventually):
     listener.socket.send_multipart([route, b"and", b"back"])
     eventually(lambda: line.socket.poll(10))
     assert line.socket.recv_multipart() == [b"and", b"back"]
-    assert line.trouble == ""
+    assert line.problem == ""
 
 
 def test_several_machines_may_use_one_key(wire, key, eventually):
@@ -115,7 +115,7 @@ def test_with_a_damaged_file_nobody_is_let_in(wire, keys, key, eventually, caplo
     if mode == 0o600:
         (keys / RUN_KEY).write_text("{", encoding="utf-8")
     refused(eventually, wire.line(address, key))
-    assert "nobody is let in: key file " in caplog.text
+    assert "connection rejected: key file " in caplog.text
     (keys / RUN_KEY).chmod(0o600)
     (keys / RUN_KEY).write_text(right, encoding="utf-8")
     pass_through(eventually, listener, wire.line(address, key))
@@ -126,17 +126,17 @@ def test_the_key_of_another_run_is_told_so(wire, tmp_path, eventually):
     _, address = wire.listener()
     stranger = JoinKey.read(make_keys(tmp_path / "others", "join"))
     line = wire.line(address, stranger)
-    eventually(lambda: line.trouble == "who answers is no run with the key that this one belongs to")
+    eventually(lambda: line.problem == "the host that answers has no run with the key that this one belongs to")
 
 
 def test_where_nobody_listens_nobody_answers(wire, key, free_address, eventually):
     """Until somebody does."""
     address = free_address
     line = wire.line(address, key)
-    eventually(lambda: line.trouble == "nobody answers")
+    eventually(lambda: line.problem == "no host answers")
     listener, _ = wire.listener(address)
     pass_through(eventually, listener, line)
-    eventually(lambda: line.trouble == "")
+    eventually(lambda: line.problem == "")
 
 
 def test_a_lost_connection_is_made_again(wire, key, eventually):
@@ -145,10 +145,10 @@ def test_a_lost_connection_is_made_again(wire, key, eventually):
     line = wire.line(address, key)
     pass_through(eventually, listener, line)
     wire.hang_up(listener)
-    eventually(lambda: line.trouble == "the connection was lost")
+    eventually(lambda: line.problem == "the connection was lost")
     again, _ = wire.listener(address)
     pass_through(eventually, again, line)
-    assert line.trouble == ""
+    assert line.problem == ""
 
 
 def test_without_curve_nothing_arrives(wire, key, eventually):
@@ -246,7 +246,7 @@ def test_without_somebody_who_asks_for_keys_nobody_is_let_in(wire, key, eventual
     listener, address = wire.listener()
     listener.close()
     line = wire.line(address, key)
-    eventually(lambda: line.trouble.startswith("who answers is no run with the key"))
+    eventually(lambda: line.problem.startswith("the host that answers has no run with the key"))
     assert not line.send([b"let me in"])
 
 

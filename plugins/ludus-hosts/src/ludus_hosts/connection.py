@@ -1,4 +1,4 @@
-"""The sockets between hosts: TCP, encrypted, and only for those who prove to have the secret of an allowed key."""
+"""Encrypted TCP sockets between hosts; only holders of an allowed key can connect (CurveZMQ)."""
 
 from __future__ import annotations
 
@@ -15,39 +15,40 @@ from zmq.utils.monitor import recv_monitor_message
 
 from ludus_hosts.keys import JoinKey, RunKey
 
-__all__ = ["Line", "Listener"]
+__all__ = ["Connection", "Listener"]
 
-_HEARTBEAT_MS = (2000, 60_000)  # how often; after how long, which is also what one frame may take, it counts as lost
-_DOMAIN = "ludus"  # of those who ask for keys
-_STRANGER = "who answers is no run with the key that this one belongs to"
-_SEEN: dict[int, str] = {
-    zmq.EVENT_CONNECT_DELAYED: "nobody answers",
-    zmq.EVENT_CONNECTED: "who answers does not speak as a run does",
+_HEARTBEAT_INTERVAL_MS = 2000
+_HEARTBEAT_TIMEOUT_MS = 60_000  # also the longest time that one frame may take
+_DOMAIN = "ludus"  # ZAP domain
+_WRONG_KEY = "the host that answers has no run with the key that this one belongs to"
+_PROBLEMS: dict[int, str] = {
+    zmq.EVENT_CONNECT_DELAYED: "no host answers",
+    zmq.EVENT_CONNECTED: "the host that answers does not use the protocol of a run",
     zmq.EVENT_DISCONNECTED: "the connection was lost",
 }
 _log = logging.getLogger(__name__)
 
 
 class Listener:
-    """Where machines that join are awaited.
+    """The socket at which a run accepts hosts.
 
     Args:
-        sockets: Make the socket.
-        address: TCP.
-        key: Key file of the run; read again for every connection, so that names may come and go.
+        sockets: Makes the socket.
+        address: TCP address.
+        key: Key file of the run; read again for every connection, so that allowed keys may change.
 
     Attributes:
         socket: A ROUTER.
 
     Raises:
         ConfigError: The key file cannot be used.
-        LinkError: The address is not one of this machine, or taken.
+        LinkError: The address is not one of this machine, or in use.
     """
 
     def __init__(self, sockets: Sockets, address: str, key: Path) -> None:
         own = RunKey.read(key)
         self._key = key
-        # Without somebody who asks for keys CURVE lets everybody in; this one runs before the socket listens.
+        # Without an authenticator CURVE accepts all keys; this one runs before the socket is bound.
         self._authenticator = ThreadAuthenticator(sockets.context, log=_log)
         self._authenticator.start()
         self._authenticator.configure_curve_callback(_DOMAIN, self)
@@ -56,7 +57,7 @@ class Listener:
         _configure(self.socket, own.public, own.secret)
         self.socket.setsockopt(zmq.CURVE_SERVER, 1)
         self.socket.setsockopt(zmq.ZAP_DOMAIN, _DOMAIN.encode())
-        self.socket.setsockopt(zmq.ZAP_ENFORCE_DOMAIN, 1)  # nor does it where that one has ended
+        self.socket.setsockopt(zmq.ZAP_ENFORCE_DOMAIN, 1)  # accept no key if the authenticator has ended
         try:
             self.socket.bind(address)
         except zmq.ZMQError as error:
@@ -68,21 +69,21 @@ class Listener:
         try:
             return key.decode("ascii") in RunKey.read(self._key).allowed.values()
         except (ConfigError, UnicodeDecodeError) as error:
-            _log.warning("nobody is let in: %s", error)
+            _log.warning("connection rejected: %s", error)
             return False
 
     def close(self) -> None:
-        """Let nobody in any more."""
+        """Reject further connections."""
         self._authenticator.stop()
 
 
-class Line:
-    """The connection of a machine that joins; it is made again whenever it is lost.
+class Connection:
+    """The connection of this host to a run; reconnects whenever it is lost.
 
     Args:
-        sockets: Make the socket.
-        address: Of the run.
-        key: Of this machine.
+        sockets: Makes the socket.
+        address: Address of the run.
+        key: Key of this host.
 
     Attributes:
         socket: A DEALER.
@@ -94,38 +95,38 @@ class Line:
     def __init__(self, sockets: Sockets, address: str, key: JoinKey) -> None:
         self.socket = sockets.make(zmq.DEALER)
         _configure(self.socket, key.public, key.secret)
-        self.socket.setsockopt(zmq.IMMEDIATE, 1)  # nothing waits for a connection that there is not
+        self.socket.setsockopt(zmq.IMMEDIATE, 1)  # queue nothing while there is no connection
         self.socket.setsockopt(zmq.CURVE_SERVERKEY, key.run.encode())
         self._monitor = self.socket.get_monitor_socket()
-        self._trouble = ""
+        self._problem = ""
         try:
             self.socket.connect(address)
         except zmq.ZMQError as error:
             raise LinkError(f"cannot connect to {address}: {error}") from None
 
     @property
-    def trouble(self) -> str:
-        """Return why there is no connection at the moment, as far as that is known.
+    def problem(self) -> str:
+        """Return why there is no connection, empty if there is one or the reason is unknown.
 
-        To be asked for now and then: a context stands still, with all its sockets, when thousands of events wait there.
+        Read it at intervals: thousands of unread monitor events block the zmq context with all its sockets.
 
         Raises:
-            LinkError: The run does not let this key in.
+            LinkError: The run rejects the key.
         """
         while self._monitor.poll(0):
             event = recv_monitor_message(self._monitor)["event"]
             if event == zmq.EVENT_HANDSHAKE_SUCCEEDED:
-                self._trouble = ""
+                self._problem = ""
             elif event == zmq.EVENT_HANDSHAKE_FAILED_AUTH:
-                raise LinkError("the run does not let this key in; make one with `ludus keys` where the run is")
+                raise LinkError("the run rejects this key; make one with `ludus keys` on the host of the run")
             elif event in {zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL, zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL}:
-                self._trouble = _STRANGER
-            elif self._trouble != _STRANGER:  # who is seen again and again, with all that follows
-                self._trouble = _SEEN.get(event, self._trouble)
-        return self._trouble
+                self._problem = _WRONG_KEY
+            elif self._problem != _WRONG_KEY:  # which is followed by other events in every attempt
+                self._problem = _PROBLEMS.get(event, self._problem)
+        return self._problem
 
     def send(self, frames: Sequence[Frame]) -> bool:
-        """Send without waiting; False where there is no connection, or so much waits that nothing more is taken."""
+        """Send without blocking; returns False if there is no connection or its queue is full."""
         try:
             self.socket.send_multipart(frames, zmq.NOBLOCK, copy=False)
         except zmq.Again:
@@ -136,7 +137,7 @@ class Line:
 def _configure(socket: zmq.Socket[bytes], public: str, secret: str) -> None:
     socket.setsockopt(zmq.CURVE_PUBLICKEY, public.encode())
     socket.setsockopt(zmq.CURVE_SECRETKEY, secret.encode())
-    socket.setsockopt(zmq.HEARTBEAT_IVL, _HEARTBEAT_MS[0])
-    socket.setsockopt(zmq.HEARTBEAT_TIMEOUT, _HEARTBEAT_MS[1])
-    socket.setsockopt(zmq.HEARTBEAT_TTL, _HEARTBEAT_MS[1])
+    socket.setsockopt(zmq.HEARTBEAT_IVL, _HEARTBEAT_INTERVAL_MS)
+    socket.setsockopt(zmq.HEARTBEAT_TIMEOUT, _HEARTBEAT_TIMEOUT_MS)
+    socket.setsockopt(zmq.HEARTBEAT_TTL, _HEARTBEAT_TIMEOUT_MS)
     socket.setsockopt(zmq.IPV6, 1)

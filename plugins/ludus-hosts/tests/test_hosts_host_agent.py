@@ -14,9 +14,9 @@ from ludus.errors import ConfigError, LinkError, WorkerError
 from ludus.launcher import COORDINATOR
 from ludus.records import Fixture
 from ludus.wire import Credit
-from ludus_hosts import site as _site
-from ludus_hosts.site import RemoteHost
-from ludus_hosts.wire import ModelFile, ModelWanted, Newest
+from ludus_hosts import host_agent as _site
+from ludus_hosts.host_agent import HostAgent
+from ludus_hosts.wire import ModelFile, ModelRequest, WeightsUpdate
 from ludus_local.block_transfer import LZ4, BlockReference, decode_block, transfer_methods
 from ludus_local.link import HostLink
 from ludus_local.memory import SharedFolder, shared_path
@@ -34,10 +34,10 @@ def credit(**what):
     return Credit(**{"player": "main", "acked": 0, "credits": 2, "version": 9} | what)
 
 
-def newest(version, *, value=None, learner=LEARNER, board="b"):
+def newest(version, *, value=None, learner=LEARNER, weight_store="b"):
     """Return weights as they come from the run."""
     filled = np.full(3, version if value is None else value, np.float32)
-    return Newest(learner=learner, board=board, version=version, weights={"w": filled})
+    return WeightsUpdate(learner=learner, weight_store=weight_store, version=version, weights={"w": filled})
 
 
 def fixtures(*, model):
@@ -83,7 +83,7 @@ class HostFolder:
     def __init__(self, options, joined, eventually):
         self.folder = options.folder
         self.said, self.asked, self.told = [], [], []  # to the person, about models, for others of the run
-        self.site = RemoteHost(options, joined, print_line=self.said.append, ask=self.asked.append)
+        self.site = HostAgent(options, joined, print_line=self.said.append, send=self.asked.append)
         self.samplers = []
         self._eventually = eventually
 
@@ -101,7 +101,7 @@ class HostFolder:
         """Let everybody work until a condition holds."""
 
         def turn():
-            self.told += self.site.hear()
+            self.told += self.site.receive()
             for sampler in self.samplers:
                 sampler.hear()
 
@@ -109,7 +109,7 @@ class HostFolder:
 
     def settle(self, sampler):
         """Wait until a sampler has heard all that was said to it by the coordinator and by the learner."""
-        for lane in self.site._lanes.values():
+        for lane in self.site._proxies.values():
             lane.endpoint.send(sampler.name, Welcome())
         self.site._endpoint.send(sampler.name, Welcome())
         count = len(sampler.of(Welcome))
@@ -149,7 +149,7 @@ def test_credits_wait_for_the_first_weights(place):
     sampler = place.sampler()
     for acked in (1, 2):
         said = credit(acked=acked, credits=5, pid=7, released=acked, progress=0.25)
-        place.site.take(LEARNER, FIRST, said)
+        place.site.deliver(LEARNER, FIRST, said)
     place.settle(sampler)
     assert sampler.of(Credit) == []
     place.site.publish(newest(3))
@@ -164,12 +164,12 @@ def test_newer_weights_are_shown_to_all_samplers(settle_in):
     samplers = [place.sampler(name) for name in (FIRST, SECOND)]
     place.site.publish(newest(3))
     for sampler in samplers:
-        place.site.take(LEARNER, sampler.name, credit())
+        place.site.deliver(LEARNER, sampler.name, credit())
     place.until(lambda: all(sampler.of(Credit) for sampler in samplers))
     place.site.publish(newest(5))
     for sampler in samplers:
         assert sampler.shown() == (5.0, 5)
-        place.site.take(LEARNER, sampler.name, credit(version=6))
+        place.site.deliver(LEARNER, sampler.name, credit(version=6))
         place.until(lambda sampler=sampler: len(sampler.of(Credit)) == 2)
         assert [granted.version for granted in sampler.of(Credit)] == [3, 5]
         assert not any(granted.weights for granted in sampler.of(Credit))
@@ -179,13 +179,13 @@ def test_who_sees_no_board_gets_weights_by_credits(place):
     """Each version once, and once more after it has said hello again."""
     sampler = place.sampler(shared=False)
     place.site.publish(newest(3))
-    place.site.take(LEARNER, FIRST, credit())
+    place.site.deliver(LEARNER, FIRST, credit())
     hello = (LEARNER, FIRST, Hello(pid=os.getpid()))
     place.until(lambda: place.told.count(hello) == 2)  # it cannot see the board, and asks for messages
     for version in (3, 4):
         place.site.publish(newest(version))
         for _ in range(2):
-            place.site.take(LEARNER, FIRST, credit())
+            place.site.deliver(LEARNER, FIRST, credit())
     place.until(lambda: len(sampler.of(Credit)) == 5)
     carried = [(granted.version, [w.tolist() for w in granted.weights.values()]) for granted in sampler.of(Credit)]
     assert carried == [(3, []), (3, [[3.0] * 3]), (3, []), (4, [[4.0] * 3]), (4, [])]
@@ -194,7 +194,7 @@ def test_who_sees_no_board_gets_weights_by_credits(place):
 def test_weights_in_a_credit_are_shown_like_others(place):
     """They come so from a learner without shared memory."""
     sampler = place.sampler()
-    place.site.take(LEARNER, FIRST, credit(version=2, weights=newest(2).weights))
+    place.site.deliver(LEARNER, FIRST, credit(version=2, weights=newest(2).weights))
     place.until(lambda: sampler.of(Credit))
     assert sampler.of(Credit) == [credit(version=2)]
     assert sampler.shown() == (2.0, 2)
@@ -205,7 +205,7 @@ def test_weights_of_a_learner_that_went_back_are_shown(place):
     sampler = place.sampler()
     for version in (8, 5):
         place.site.publish(newest(version))
-        place.site.take(LEARNER, FIRST, credit())
+        place.site.deliver(LEARNER, FIRST, credit())
     place.until(lambda: len(sampler.of(Credit)) == 2)
     assert sampler.shown() == (5.0, 5)
     assert sampler.of(Credit)[-1].version == 5
@@ -217,7 +217,7 @@ def test_weights_that_come_twice_or_of_nobody_are_left_out(place):
     place.site.publish(newest(3))
     place.site.publish(newest(3, value=7))
     place.site.publish(newest(4, learner="learner-other"))
-    place.site.take(LEARNER, FIRST, credit())
+    place.site.deliver(LEARNER, FIRST, credit())
     place.until(lambda: sampler.of(Credit))
     assert sampler.shown() == (3.0, 3)
 
@@ -228,14 +228,14 @@ def test_weights_that_come_twice_or_of_nobody_are_left_out(place):
 def test_fixtures_wait_for_their_models(place):
     """What comes after them does, too: order is kept."""
     sampler = place.sampler()
-    place.site.take(COORDINATOR, FIRST, ResultsAck(report=1))
-    place.site.take(COORDINATOR, FIRST, fixtures(model=True))
-    place.site.take(COORDINATOR, FIRST, ResultsAck(report=2))
+    place.site.deliver(COORDINATOR, FIRST, ResultsAck(report=1))
+    place.site.deliver(COORDINATOR, FIRST, fixtures(model=True))
+    place.site.deliver(COORDINATOR, FIRST, ResultsAck(report=2))
     place.settle(sampler)
     assert sampler.of(ResultsAck) == [ResultsAck(report=1)]
     assert sampler.of(Fixtures) == []
-    assert place.asked == [ModelWanted(hash=DIGEST)]
-    place.site.keep(FILE)
+    assert place.asked == [ModelRequest(hash=DIGEST)]
+    place.site.add_model(FILE)
     place.until(lambda: len(sampler.of(ResultsAck)) == 2)
     assert [type(message) for _, message in sampler.heard if not isinstance(message, Welcome)] == [
         ResultsAck,
@@ -249,26 +249,26 @@ def test_others_do_not_wait(settle_in):
     """Each sampler has its own order."""
     place = settle_in(how={"samplers": 2})
     first, second = place.sampler(FIRST), place.sampler(SECOND)
-    place.site.take(COORDINATOR, FIRST, fixtures(model=True))
-    place.site.take(COORDINATOR, SECOND, fixtures(model=False))
+    place.site.deliver(COORDINATOR, FIRST, fixtures(model=True))
+    place.site.deliver(COORDINATOR, SECOND, fixtures(model=False))
     place.until(lambda: second.of(Fixtures))
     assert first.of(Fixtures) == []
 
 
 def test_a_model_that_does_not_come_is_asked_for_again(place, monkeypatch):
     """Though nobody names it anew."""
-    monkeypatch.setattr("ludus_hosts.models._ASK_AGAIN_S", 0.0)
-    place.site.take(COORDINATOR, FIRST, fixtures(model=True))
+    monkeypatch.setattr("ludus_hosts.model_cache._FIRST_RETRY_S", 0.0)
+    place.site.deliver(COORDINATOR, FIRST, fixtures(model=True))
     count = len(place.asked)
     place.site.check()
-    assert place.asked == [ModelWanted(hash=DIGEST)] * (count + 1)
+    assert place.asked == [ModelRequest(hash=DIGEST)] * (count + 1)
 
 
 def test_who_has_to_stop_does_not_wait_for_models(place):
     """There is nothing to play any more; what is committed is still heard."""
     sampler = place.sampler()
     for message in (fixtures(model=True), ResultsAck(report=1), Stop(reason="enough")):
-        place.site.take(COORDINATOR, FIRST, message)
+        place.site.deliver(COORDINATOR, FIRST, message)
     place.until(lambda: sampler.of(Stop))
     assert [message for _, message in sampler.heard] == [ResultsAck(report=1), Stop(reason="enough")]
 
@@ -281,10 +281,10 @@ def test_blocks_are_packed_for_the_way(settle_in, packed):
     """As the run can take them; nothing of shared memory is left in them."""
     if packed and LZ4 not in transfer_methods("tcp:", shared=False):
         pytest.skip("needs lz4")
-    place = settle_in(what={"ways": (LZ4,) if packed else ()})
+    place = settle_in(what={"methods": (LZ4,) if packed else ()})
     sampler = place.sampler()
     place.site.publish(newest(3))
-    place.site.take(LEARNER, FIRST, credit())
+    place.site.deliver(LEARNER, FIRST, credit())
     place.until(lambda: sampler.of(Credit))
     steps, segments = 5, 2
     shapes = {
@@ -356,7 +356,7 @@ def test_a_failure_that_no_restart_cures_ends_the_site(place):
 def test_who_has_played_before_is_restarted_whatever_it_says(place):
     """A model that was deleted under its hands, for example, comes again."""
     sampler = place.sampler()
-    place.site.take(COORDINATOR, FIRST, ResultsAck(report=1))
+    place.site.deliver(COORDINATOR, FIRST, ResultsAck(report=1))
     sampler.link.send(COORDINATOR, Failure(error="a model is missing", fatal=True))
     place.until(lambda: place.site._errors)
     assert place.site._errors == {FIRST: "a model is missing"}
@@ -366,10 +366,10 @@ def test_equal_versions_of_a_successor_are_other_weights(place):
     """A learner that was restarted counts on from its checkpoint."""
     place.site.publish(newest(3, value=1))
     place.site.publish(newest(3, value=2))
-    lane = place.site._lanes[LEARNER]
-    assert lane.newest.weights["w"][0] == 1
-    place.site.publish(newest(3, value=2, board="c"))
-    assert lane.newest.weights["w"][0] == 2
+    lane = place.site._proxies[LEARNER]
+    assert lane.weights.weights["w"][0] == 1
+    place.site.publish(newest(3, value=2, weight_store="c"))
+    assert lane.weights.weights["w"][0] == 2
 
 
 # -- start and end ---------------------------------------------------------------------------------------------------
@@ -411,10 +411,10 @@ def test_a_service_runs_beside_the_samplers(settle_in, scripts, monkeypatch):
 def test_the_end_of_the_run_is_the_end_of_the_site(place):
     """Samplers hear it, and are not restarted any more."""
     sampler = place.sampler()
-    assert place.site.over == ""
-    place.site.take(COORDINATOR, FIRST, Stop(reason="decisions = 2000"))
+    assert place.site.stop_reason == ""
+    place.site.deliver(COORDINATOR, FIRST, Stop(reason="decisions = 2000"))
     place.until(lambda: sampler.of(Stop))
-    assert place.site.over == "decisions = 2000"
+    assert place.site.stop_reason == "decisions = 2000"
     place.site.stop()
     place.settle(sampler)
     assert len(sampler.of(Stop)) == 1
@@ -427,8 +427,8 @@ def test_the_end_of_the_run_is_the_end_of_the_site(place):
 
 def test_a_run_that_does_not_say_why_it_ends_is_over_too(place):
     """The reason is what a person reads."""
-    place.site.take(COORDINATOR, FIRST, Stop())
-    assert place.site.over == "the run was stopped"
+    place.site.deliver(COORDINATOR, FIRST, Stop())
+    assert place.site.stop_reason == "the run was stopped"
 
 
 def test_samplers_are_asked_to_finish(place):
@@ -448,7 +448,7 @@ def test_samplers_that_were_asked_to_finish_may_end(place, monkeypatch, interrup
         place.site.stop()
     else:
         for name in place.site.workers:
-            place.site.take(COORDINATOR, name, Stop(reason="over"))
+            place.site.deliver(COORDINATOR, name, Stop(reason="over"))
     assert dismissed == [FIRST]
 
 
@@ -487,6 +487,6 @@ def test_a_run_that_cannot_be_joined_leaves_nothing(options, joined, scripts, mo
     if problem == "sockets":
         monkeypatch.setattr(_site, "ipc_address", lambda *_: "ipc:///nowhere/x")
     with pytest.raises(LinkError if problem == "sockets" else ConfigError):
-        RemoteHost(options(), what, print_line=print, ask=print)
+        HostAgent(options(), what, print_line=print, send=print)
     assert scripts == []
     place.rmdir()  # it is empty

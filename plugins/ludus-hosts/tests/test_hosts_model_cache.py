@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from ludus._messaging.messages import Fixtures, ResultsAck
 from ludus.records import Fixture
-from ludus_hosts import models as _models
-from ludus_hosts.models import Models
-from ludus_hosts.wire import ModelFile, ModelWanted
+from ludus_hosts import model_cache as _models
+from ludus_hosts.model_cache import ModelCache
+from ludus_hosts.wire import ModelFile, ModelRequest
 
 
 def digest_of(data):
@@ -50,16 +50,16 @@ class Desk:
 
     def __init__(self, folder, budget):
         self.now, self.asked, self.folder = 0.0, [], folder
-        self.models = Models(folder, budget, self.asked.append)
+        self.models = ModelCache(folder, budget, self.asked.append)
 
     def kept(self):
         return {path.read_bytes() for path in self.folder.iterdir()}
 
     def fetch(self, *contents):
         """Name contents together and let those come that are missing."""
-        self.models.has(fixtures(contents))
+        self.models.has_models(fixtures(contents))
         for content in contents:
-            self.models.keep(file(content))
+            self.models.add(file(content))
 
 
 @pytest.fixture
@@ -74,16 +74,16 @@ def test_a_model_is_asked_for_once(desk):
     """However many fixtures name it; again when it has not come, later and later: it may be on a slow way."""
     for now, asked in ((0.0, 1), (0.0, 1), (9.9, 1), (10.0, 2), (29.9, 2), (30.0, 3), (69.9, 3), (70.0, 4)):
         desk.now = now
-        assert not desk.models.has(fixtures([b"one"], [b"one"]))
-        assert desk.asked == [ModelWanted(hash=digest_of(b"one"))] * asked
+        assert not desk.models.has_models(fixtures([b"one"], [b"one"]))
+        assert desk.asked == [ModelRequest(hash=digest_of(b"one"))] * asked
 
 
 def test_a_model_that_came_is_there(desk):
     """In one file of its hash's name, in the order of its parts."""
     content = b"0123456789"
-    assert not desk.models.has(fixtures([content]))
-    desk.models.keep(file(content))
-    assert desk.models.has(fixtures([content]))
+    assert not desk.models.has_models(fixtures([content]))
+    desk.models.add(file(content))
+    assert desk.models.has_models(fixtures([content]))
     assert (desk.folder / f"{digest_of(content)}.safetensors").read_bytes() == content
     assert len(list(desk.folder.iterdir())) == len(desk.asked) == 1
 
@@ -91,29 +91,29 @@ def test_a_model_that_came_is_there(desk):
 def test_a_fixture_waits_for_all_of_its_models(desk):
     """Each is asked for by itself."""
     both = fixtures([b"one"], [b"two"])
-    assert not desk.models.has(both)
+    assert not desk.models.has_models(both)
     assert {wanted.hash for wanted in desk.asked} == {digest_of(b"one"), digest_of(b"two")}
-    desk.models.keep(file(b"one"))
-    assert not desk.models.has(both)
-    desk.models.keep(file(b"two"))
-    assert desk.models.has(both)
+    desk.models.add(file(b"one"))
+    assert not desk.models.has_models(both)
+    desk.models.add(file(b"two"))
+    assert desk.models.has_models(both)
     assert len(desk.asked) == 2
 
 
 @pytest.mark.parametrize("message", [ResultsAck(report=1), Fixtures(fixtures=()), fixtures([])], ids=repr)
 def test_what_names_no_model_waits_for_none(desk, message):
     """Most messages do not."""
-    assert desk.models.has(message)
+    assert desk.models.has_models(message)
     assert desk.asked == []
 
 
 def test_a_damaged_file_is_refused(desk, caplog):
     """And asked for again after the usual time."""
-    desk.models.has(fixtures([b"one"]))
-    desk.models.keep(file(b"0ne", hash=digest_of(b"one")))
-    assert not desk.models.has(fixtures([b"one"]))
+    desk.models.has_models(fixtures([b"one"]))
+    desk.models.add(file(b"0ne", hash=digest_of(b"one")))
+    assert not desk.models.has_models(fixtures([b"one"]))
     assert desk.kept() == set()
-    assert "came damaged" in caplog.text
+    assert "arrived damaged" in caplog.text
     desk.now = 10.0
     desk.fetch(b"one")
     assert len(desk.asked) == 2
@@ -123,24 +123,24 @@ def test_a_damaged_file_is_refused(desk, caplog):
 @pytest.mark.parametrize("hash", ["", "../../up", digest_of(b"one")])
 def test_a_file_that_nobody_asked_for_is_ignored(desk, hash):
     """Whatever it is called."""
-    desk.models.keep(file(b"one", hash=hash))
+    desk.models.add(file(b"one", hash=hash))
     assert desk.kept() == set()
-    assert not desk.models.has(fixtures([b"one"]))
+    assert not desk.models.has_models(fixtures([b"one"]))
 
 
 def test_a_file_that_comes_twice_is_written_once(desk):
     """As it may when it was asked for twice."""
     desk.fetch(b"one")
     (desk.folder / f"{digest_of(b'one')}.safetensors").unlink()
-    desk.models.keep(file(b"one"))
+    desk.models.add(file(b"one"))
     assert desk.kept() == set()
 
 
 def test_a_model_that_the_run_does_not_have_holds_nobody_up(desk):
     """The sampler finds no file and says so."""
-    desk.models.has(fixtures([b"one"]))
-    desk.models.keep(ModelFile(hash=digest_of(b"one"), parts={}))
-    assert desk.models.has(fixtures([b"one"]))
+    desk.models.has_models(fixtures([b"one"]))
+    desk.models.add(ModelFile(hash=digest_of(b"one"), parts={}))
+    assert desk.models.has_models(fixtures([b"one"]))
     assert desk.kept() == set()
 
 
@@ -148,22 +148,22 @@ def test_the_one_that_was_not_named_for_the_longest_time_goes(desk):
     """Whenever it came."""
     for content in (b"aaaa", b"bbbb"):
         desk.fetch(content)
-    assert desk.models.has(fixtures([b"aaaa"]))
+    assert desk.models.has_models(fixtures([b"aaaa"]))
     desk.now = 600.0
     desk.fetch(b"cccc")
     assert desk.kept() == {b"aaaa", b"cccc"}
-    assert not desk.models.has(fixtures([b"bbbb"]))
+    assert not desk.models.has_models(fixtures([b"bbbb"]))
 
 
 def test_one_that_a_sampler_is_about_to_read_stays(desk):
     """However little room there is; a fixture of several models would wait for ever while they drive each other out."""
     named = (b"aaaaaa", b"bbbbbb", b"cccccc")
     desk.fetch(*named)
-    assert desk.models.has(fixtures(named))
+    assert desk.models.has_models(fixtures(named))
     desk.now = 599.0
     desk.fetch(b"dddddd")
     assert desk.kept() == {*named, b"dddddd"}
-    assert desk.models.has(fixtures([b"bbbbbb"]))
+    assert desk.models.has_models(fixtures([b"bbbbbb"]))
     desk.now = 600.0
     desk.fetch(b"eeeeee")
     assert desk.kept() == {b"bbbbbb", b"dddddd", b"eeeeee"}
@@ -174,7 +174,7 @@ def test_what_was_kept_another_time_counts(desk):
     for content in (b"aaaa", b"bbbb"):
         desk.fetch(content)
     again = Desk(desk.folder, 10)
-    assert again.models.has(fixtures([b"aaaa"]))
+    assert again.models.has_models(fixtures([b"aaaa"]))
     assert again.asked == []
     again.fetch(b"cccc")
     assert again.kept() == {b"aaaa", b"cccc"}
@@ -190,13 +190,13 @@ def test_what_was_kept_another_time_and_is_damaged_is_fetched_again(desk, caplog
     again = Desk(desk.folder, 10)
     if damage == "gone":
         path.unlink()
-    assert again.models.has(fixtures([b"bbbb"]))
+    assert again.models.has_models(fixtures([b"bbbb"]))
     assert again.asked == []
-    assert not again.models.has(fixtures([b"aaaa"]))
-    assert again.asked == [ModelWanted(hash=digest_of(b"aaaa"))]
+    assert not again.models.has_models(fixtures([b"aaaa"]))
+    assert again.asked == [ModelRequest(hash=digest_of(b"aaaa"))]
     assert f"{path} is damaged" in caplog.text
-    again.models.keep(file(b"aaaa"))
-    assert again.models.has(fixtures([b"aaaa"]))
+    again.models.add(file(b"aaaa"))
+    assert again.models.has_models(fixtures([b"aaaa"]))
     assert again.kept() == {b"aaaa", b"bbbb"}
 
 
