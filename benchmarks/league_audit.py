@@ -15,7 +15,7 @@ import numpy as np
 from attrs import define, field, frozen
 from ludus._league.league import League
 from ludus._store.store import Store
-from ludus.matchmaker import PlayerView
+from ludus.records import ModelRecord
 from ludus_ratings.elo_table import EloTable
 
 _DEPTH = 16  # models of a player from which its live weights inherit results
@@ -190,23 +190,24 @@ def _audit_pools(league: League, store: Store) -> Iterator[str]:
 def _audit_players(league: League, store: Store) -> Iterator[str]:
     shares = store.meta("matchmaking", {}).get("shares", {})
     for view in league.players.values():
-        for name, expected in _expected_view(view, store, shares).items():
+        models = [model for model in store.models.records() if model.player == view.name]
+        for name, expected in _expected_view(view.name, models, share=shares.get(view.name, 1.0)).items():
             if getattr(view, name) != expected:
                 yield f"{view.name}: {name} {getattr(view, name)}, the log has {expected}"
 
 
-def _expected_view(view: PlayerView, store: Store, shares: dict[str, float]) -> dict[str, Any]:
-    models = [model for model in store.models.records() if model.player == view.name]
+def _expected_view(name: str, models: Sequence[ModelRecord], *, share: float) -> dict[str, Any]:
+    """Return the expected fields of a player view, given the models of the player."""
     generations = [0, *(model.manifest.get("generation", 0) for model in models)]
     resets = [i for i, step in enumerate(np.diff(generations)) if step]
     decisions = np.maximum.accumulate([0, *(model.decisions for model in models)])[1:]
     return {
-        "models": tuple(f"{view.name}@{number}" for number in range(1, len(models) + 1)),
-        "live": f"{view.name}@{len(models)}+",
+        "models": tuple(f"{name}@{number}" for number in range(1, len(models) + 1)),
+        "live": f"{name}@{len(models)}+",
         "generation_starts": (0, *(i + 1 for i in resets)),
         "generation_start_decisions": int(decisions[resets[-1]]) if resets else 0,
         "frozen_decisions": int(decisions[-1]) if models else 0,
-        "share": shares.get(view.name, 1.0),
+        "share": share,
     }
 
 

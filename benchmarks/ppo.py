@@ -1,4 +1,4 @@
-"""Decisions and training samples per second of PPO, beside a minimal hand-written torch loop.
+"""Compare decisions and training samples per second of PPO with a minimal hand-written torch loop.
 
 One thread, an MLP 84-256-256, 7 actions with a mask, minibatches of 2048. Run ``python benchmarks/ppo.py``.
 """
@@ -27,10 +27,16 @@ from torch import nn
 
 INPUTS, ACTIONS, DECISIONS, SEGMENTS = 84, 7, 32, 256
 ROUNDS = 7
+VARIANTS: dict[str, dict[str, Any]] = {
+    "update": {},
+    "update, fp32": {"precision": "fp32"},
+    "update, plain": {"precision": "fp32", "cpu_kernels": "plain"},
+    "update, bf16": {"precision": "bf16"},
+}
 
 
 class Loop:
-    """The least code that does the same work: no segments, no options, tensors throughout."""
+    """Minimal code for the same computation: tensors only, without segments and options."""
 
     def __init__(self) -> None:
         self.body = nn.Sequential(nn.Linear(INPUTS, 256), nn.Tanh(), nn.Linear(256, 256), nn.Tanh())
@@ -51,7 +57,7 @@ class Loop:
         return action.numpy(), log_p.gather(1, action).numpy(), value.numpy()
 
     def update(self, data: dict[str, torch.Tensor], minibatches: int = 4) -> None:
-        """Make one pass in minibatches."""
+        """Make one pass over the data in minibatches."""
         for index in torch.randperm(data["action"].shape[0]).tensor_split(minibatches):
             part = {name: tensor[index] for name, tensor in data.items()}
             log_p, value = self.forward(part["obs"], part["mask"])
@@ -67,7 +73,7 @@ class Loop:
 
 
 def make_ppo(**options: Any) -> PPO:
-    """Make PPO on the network of the loop."""
+    """Make PPO with the network of the loop."""
     role = Role(
         name="player",
         observation_space=spaces.Box(-1, 1, (INPUTS,), np.float32),
@@ -102,16 +108,16 @@ def make_batch(ppo: PPO, rng: np.random.Generator) -> SegmentBatch:
     )
 
 
-def rates(*works: Callable[[], object], amount: int, repeats: int) -> list[float]:
-    """Return the median rate of each work in units per second; the works take turns."""
-    samples: list[list[float]] = [[] for _ in works]
-    for work in works:
-        work()
+def rates(*tasks: Callable[[], object], amount: int, repeats: int) -> list[float]:
+    """Return the median rate of each task in units per second; the tasks take turns."""
+    samples: list[list[float]] = [[] for _ in tasks]
+    for task in tasks:
+        task()
     for _ in range(ROUNDS):
-        for work, times in zip(works, samples, strict=True):
+        for task, times in zip(tasks, samples, strict=True):
             start = time.perf_counter()
             for _ in range(repeats):
-                work()
+                task()
             times.append(amount * repeats / (time.perf_counter() - start))
     return [statistics.median(times) for times in samples]
 
@@ -119,37 +125,30 @@ def rates(*works: Callable[[], object], amount: int, repeats: int) -> list[float
 def matrix_rate() -> float:
     """Return the faster of oneDNN's and torch's rates in the hidden layer's matrix product, in GFLOP/s."""
     inputs, weight = torch.randn(2048, 256), torch.randn(256, 256)
-    works = [lambda: inputs.mm(weight)]
+    tasks = [lambda: inputs.mm(weight)]
     if has_onednn():
-        works.append(lambda: torch.ops.mkldnn._linear_pointwise(inputs, weight, None, "none", [], ""))
+        tasks.append(lambda: torch.ops.mkldnn._linear_pointwise(inputs, weight, None, "none", [], ""))
     with torch.inference_mode():
-        return max(rates(*works, amount=2 * 2048 * 256 * 256, repeats=100)) / 1e9
+        return max(rates(*tasks, amount=2 * 2048 * 256 * 256, repeats=100)) / 1e9
 
 
-def report(what: str, ours: float, loop: float) -> None:
+def report(name: str, ludus: float, loop: float) -> None:
     """Print one line."""
-    print(f"{what:<18} ludus {ours:>9,.0f}/s   loop {loop:>9,.0f}/s   ratio {ours / loop:.2f}")
+    print(f"{name:<18} ludus {ludus:>9,.0f}/s   loop {loop:>9,.0f}/s   ratio {ludus / loop:.2f}")
 
 
-def main() -> None:
-    """Measure and print."""
-    argparse.ArgumentParser(description=__doc__).parse_args()
-    torch.set_num_threads(1)
-    rng = np.random.default_rng(0)
-    ppo, loop = make_ppo(), Loop()
+def compare_acting(ppo: PPO, loop: Loop, rng: np.random.Generator) -> None:
+    """Print decisions per second at several batch sizes."""
     policy = ppo.make_policy()
     for rows in (1, 64, 256, 1024):
         obs, mask = rng.standard_normal((rows, INPUTS), dtype=np.float32), np.ones((rows, ACTIONS), bool)
+        act_ludus = partial(policy.act, PolicyInput({"obs": obs}, action_mask=mask), rng=rng)
+        act_loop = partial(loop.act, obs, mask)
+        report(f"act, {rows} rows", *rates(act_ludus, act_loop, amount=rows, repeats=max(20, 20_000 // rows)))
 
-        def ours(obs: np.ndarray = obs, mask: np.ndarray = mask) -> object:
-            return policy.act(PolicyInput({"obs": obs}, action_mask=mask), rng=rng)
 
-        def theirs(obs: np.ndarray = obs, mask: np.ndarray = mask) -> object:
-            return loop.act(obs, mask)
-
-        report(f"act, {rows} rows", *rates(ours, theirs, amount=rows, repeats=max(20, 20_000 // rows)))
-
-    batch = make_batch(ppo, rng)
+def compare_updates(loop: Loop, batch: SegmentBatch) -> None:
+    """Print training samples per second, and the limit by matrix products."""
     assert batch.action_mask is not None
     rows = DECISIONS * SEGMENTS
     data = {
@@ -160,26 +159,25 @@ def main() -> None:
         "advantage": torch.randn(rows),
         "returns": torch.randn(rows),
     }
-    variants: dict[str, dict[str, Any]] = {
-        "update": {},
-        "update, fp32": {"precision": "fp32"},
-        "update, plain": {"precision": "fp32", "cpu_kernels": "plain"},
-        "update, bf16": {"precision": "bf16"},
-    }
-    trainers = [make_ppo(**options).make_trainer(seed=0) for options in variants.values()]
-    *measured, of_loop = rates(
-        *(partial(trainer.update, batch, progress=0.0) for trainer in trainers),
-        lambda: loop.update(data),
-        amount=rows,
-        repeats=3,
-    )
-    for what, rate in zip(variants, measured, strict=True):
-        report(what, rate, of_loop)
+    trainers = [make_ppo(**options).make_trainer(seed=0) for options in VARIANTS.values()]
+    tasks = [partial(trainer.update, batch, progress=0.0) for trainer in trainers]
+    *measured, loop_rate = rates(*tasks, partial(loop.update, data), amount=rows, repeats=3)
+    for name, rate in zip(VARIANTS, measured, strict=True):
+        report(name, rate, loop_rate)
     weights = sum(parameter.numel() for parameter in loop.parameters)
-    # forward, and back to weights and inputs, of which the first layer needs none
-    operations = 6 * weights - 2 * INPUTS * 256
-    limit = 1e9 * matrix_rate() / operations
+    # forward pass, gradients of weights, and gradients of inputs except those of the first layer
+    limit = 1e9 * matrix_rate() / (6 * weights - 2 * INPUTS * 256)
     print(f"{'matrix products':<18} limit {limit:>9,.0f}/s   update {measured[0] / limit:.2f} of it")
+
+
+def main() -> None:
+    """Measure and print."""
+    argparse.ArgumentParser(description=__doc__).parse_args()
+    torch.set_num_threads(1)
+    rng = np.random.default_rng(0)
+    ppo, loop = make_ppo(), Loop()
+    compare_acting(ppo, loop, rng)
+    compare_updates(loop, make_batch(ppo, rng))
 
 
 if __name__ == "__main__":

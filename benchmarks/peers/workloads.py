@@ -152,19 +152,28 @@ def score_against_random(act: Act, matches: int = 400) -> float:
     rng = np.random.default_rng(0)
     games = {i: ConnectFour() for i in range(matches)}
     observations = {i: game.reset()[0] for i, game in games.items()}
-    points, ply = 0.0, 0
+    rewards: list[float] = []
+    ply = 0
     while games:
-        own = [i for i in games if (i + ply) % 2 == 0]
-        actions = {i: rng.choice(np.flatnonzero(observations[i][BOARD:])) for i in games}
-        if own:
-            actions |= dict(zip(own, act(np.stack([observations[i] for i in own])), strict=True))
+        own, others = ([i for i in games if (i + ply) % 2 == turn] for turn in (0, 1))
+        actions = _actions(act, observations, own) | _random_actions(rng, observations, others)
         for i, action in actions.items():
             observations[i], reward, ended, _, _ = games[i].step(action)
             if ended:
                 del games[i]
-                points += (1 + reward if i in own else 1 - reward) / 2
+                rewards.append(reward if i in own else -reward)
         ply += 1
-    return points / matches
+    return (1 + sum(rewards) / matches) / 2
+
+
+def _actions(act: Act, observations: dict[int, np.ndarray], games: list[int]) -> dict[int, int]:
+    return dict(zip(games, act(np.stack([observations[i] for i in games])), strict=True)) if games else {}
+
+
+def _random_actions(
+    rng: np.random.Generator, observations: dict[int, np.ndarray], games: list[int]
+) -> dict[int, np.int64]:
+    return {i: rng.choice(np.flatnonzero(observations[i][BOARD:])) for i in games}
 
 
 def mean_return(act: Act, matches: int = 40) -> float:

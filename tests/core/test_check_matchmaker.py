@@ -186,7 +186,7 @@ class Wavering(Valid):
         (Silent, "returned no reason"),
         (Nowhere, "next_fixture chose None; expected a ludus.environment.Scenario"),
         (Endless, "scenario default: wind is inf; expected a finite Python number"),
-        (Writer, "modified the league"),
+        (Writer, "the league was modified"),
         (RatesLive, "league 'nothing frozen': next_evaluation: 'main-agent@0.' cannot play there now"),
         (KeepsLive, "league 'nothing frozen': there is no frozen model 'main-agent@1.'"),
         (Alone, "next_evaluation named 1 participants; expected 2"),

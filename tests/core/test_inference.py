@@ -120,7 +120,7 @@ def test_a_runtime_that_supports_no_network_is_rejected():
     def refuse(module, request):
         raise UnsupportedNetwork("not this one")
 
-    with pytest.raises(ContractError, match="rejects every network — discrete: not this one"):
+    with pytest.raises(ContractError, match="rejects every role — discrete: not this one"):
         check_inference(refuse)
 
 

@@ -16,8 +16,8 @@ from ludus.segment import Field
 from ludus.spaces import action_dtype, action_width, legal_actions
 from ludus.testing._algorithm_case import MAX_WARM_UP_UPDATES, AlgorithmCase, same_arrays, with_nan
 from ludus.testing._algorithm_groups import check_broken_groups, check_group_updates
-from ludus.testing._errors import expect_type, require, wrap_errors
-from ludus.testing._synthetic import SyntheticRows, algorithm_roles
+from ludus.testing._errors import expect_type, require
+from ludus.testing._synthetic import SyntheticRows, check_roles
 
 __all__ = ["check_algorithm", "check_decision", "check_fields"]
 
@@ -38,18 +38,10 @@ def check_algorithm(make: Callable[[AlgorithmContext], Algorithm], *, roles: Seq
     """
     from ludus.testing._tiny_network import TinyNetwork  # noqa: PLC0415 - importing torch takes a second
 
-    named_roles = dict(enumerate(roles)) if roles is not None else algorithm_roles()
-    rejections = []
-    for name, role in named_roles.items():
-        try:
-            algorithm = make(AlgorithmContext(role=role, build_network=TinyNetwork))
-        except ContractError as error:
-            rejections.append(f"{name}: {error}")
-            continue
-        with wrap_errors(f"on role {name!r}"):
-            for check in _CHECKS:
-                check(AlgorithmCase(algorithm, role))
-    require(len(rejections) < len(named_roles), f"rejects every role — {'; '.join(rejections)}")
+    def make_case(role: Role) -> AlgorithmCase:
+        return AlgorithmCase(make(AlgorithmContext(role=role, build_network=TinyNetwork)), role)
+
+    check_roles(roles, make_case, _CHECKS, rejection=ContractError)
 
 
 def _check_fields(case: AlgorithmCase) -> None:

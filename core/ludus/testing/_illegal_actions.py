@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import closing
 
 import numpy as np
 
 from ludus.environment import Role, RoleTick
 from ludus.errors import ContractError
-from ludus.spaces import is_continuous, label_sizes
+from ludus.spaces import label_sizes
 from ludus.testing._rollout import Actions, Rollout, copy_tick
 from ludus.testing._rollout_checks import STREAMS, RolloutChecks, same_indices
 
@@ -23,10 +24,9 @@ def check_illegal_action(checks: RolloutChecks) -> None:
     with closing(checks.make(len(STREAMS))) as one, closing(checks.make(len(STREAMS))) as other:
         rollout, reference = checks.start(one), checks.start(other)
         masked = [role for role in checks.spec.roles if rollout.tick.roles[role.name].action_mask is not None]
-        discrete = [role for role in checks.spec.roles if not is_continuous(role.action_space)]
         for tick in range(checks.steps):
             actions = rollout.actions()
-            if _make_illegal(masked or discrete, rollout, actions):
+            if _make_illegal(masked or checks.spec.roles, rollout, actions):
                 rejected = _check_step(checks, rollout, reference, actions, tick)
                 if not (rejected or masked):
                     checks.fail("a choice out of range was accepted; expected ContractError", match=0, tick=tick)
@@ -36,7 +36,7 @@ def check_illegal_action(checks: RolloutChecks) -> None:
                 each.restart_ended()
 
 
-def _make_illegal(roles: list[Role], rollout: Rollout, actions: Actions) -> bool:
+def _make_illegal(roles: Sequence[Role], rollout: Rollout, actions: Actions) -> bool:
     """Make one action of match 0 illegal and return whether that was possible."""
     return any(_make_role_illegal(role, rollout.tick.roles[role.name], actions[role.name]) for role in roles)
 

@@ -14,8 +14,8 @@ from ludus.errors import ModelError, UnsupportedNetwork
 from ludus.inference import Eager, Inference, Outputs, Span
 from ludus.network import NetworkRequest, get_weights
 from ludus.spaces import leaf_spaces
-from ludus.testing._errors import expect_type, require, wrap_errors
-from ludus.testing._synthetic import algorithm_roles, random_leaves
+from ludus.testing._errors import expect_type, require
+from ludus.testing._synthetic import check_roles, random_leaves
 
 if TYPE_CHECKING:
     from torch import nn
@@ -46,9 +46,7 @@ def check_inference(
     """
     from ludus.testing._tiny_network import TinyNetwork  # noqa: PLC0415 - importing torch takes a second
 
-    named_roles = dict(enumerate(roles)) if roles is not None else algorithm_roles()
-    rejections = []
-    for name, role in named_roles.items():
+    def make_case(role: Role) -> _Case:
         request = NetworkRequest(
             observation=leaf_spaces(role.observation_space),
             privileged=leaf_spaces(role.privileged_space),
@@ -56,15 +54,9 @@ def check_inference(
             critic_heads={"value": 1},
         )
         modules = [(build_network or TinyNetwork)(request).eval() for _ in _SLOTS]
-        try:
-            case = _Case(role, request, modules, make(copy.deepcopy(modules[0]), request))
-        except UnsupportedNetwork as error:
-            rejections.append(f"{name}: {error}")
-            continue
-        with wrap_errors(f"on role {name!r}"):
-            for check in (_check_rows, _check_slots, _check_loading):
-                check(case)
-    require(len(rejections) < len(named_roles), f"rejects every network — {'; '.join(rejections)}")
+        return _Case(role, request, modules, make(copy.deepcopy(modules[0]), request))
+
+    check_roles(roles, make_case, (_check_rows, _check_slots, _check_loading), rejection=UnsupportedNetwork)
 
 
 @frozen

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import product
 
 import attrs
@@ -17,7 +17,7 @@ from ludus.errors import ContractError
 from ludus.matchmaker import LeagueView, Matchmaker, PlayerView, Rating
 from ludus.testing._errors import require, wrap_errors
 
-__all__ = ["FakeLeague", "check_matchmaker", "fake_leagues", "fake_player", "opponent_shares"]
+__all__ = ["FakeLeague", "check_leagues", "check_matchmaker", "fake_leagues", "fake_player", "opponent_shares"]
 
 
 def fake_player(name: str, models: int = 3, *, role: str = "player", team: int | None = None) -> PlayerView:
@@ -150,17 +150,34 @@ def check_matchmaker(
     Raises:
         ContractError: The matchmaker breaks its contract; the message names the league, and the player of a fixture.
     """
+
+    def check_league(league: FakeLeague) -> None:
+        for question in range(questions):
+            for player in league.players:
+                with wrap_errors(f"player {player!r}"):
+                    _check_fixture(matchmaker, league, player, (seed, question))
+            _check_evaluation(matchmaker, league, (seed, question))
+        for player in league.players:
+            _check_pool_changes(matchmaker, league, player)
+
+    check_leagues(leagues, check_league)
+
+
+def check_leagues(leagues: Mapping[str, FakeLeague] | None, check_league: Callable[[FakeLeague], None]) -> None:
+    """Run a check on every league, and check that it does not modify the league.
+
+    Args:
+        leagues: Leagues by description; None: `fake_leagues`.
+        check_league: Function that raises a ContractError.
+
+    Raises:
+        ContractError: The check failed, or modified a league; the message names the league.
+    """
     for description, league in (fake_leagues() if leagues is None else leagues).items():
         before = copy.deepcopy(league)
         with wrap_errors(f"league {description!r}"):
-            for question in range(questions):
-                for player in league.players:
-                    with wrap_errors(f"player {player!r}"):
-                        _check_fixture(matchmaker, league, player, (seed, question))
-                _check_evaluation(matchmaker, league, (seed, question))
-            for player in league.players:
-                _check_pool_changes(matchmaker, league, player)
-        require(league == before, f"league {description!r}: the matchmaker modified the league; it may only read it")
+            check_league(league)
+            require(league == before, "the league was modified; it may only be read")
 
 
 def opponent_shares(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -64,43 +65,30 @@ class _RandomActor:
 
 
 @frozen(eq=False)
-class _CheckedPolicy:
-    """A policy whose decisions are checked."""
+class _CheckedMethod:
+    """A wrapper of an object that checks the return values of one method.
 
-    inner: Policy
-    algorithm: Algorithm
-    role: Role
+    Args:
+        inner: Wrapped object.
+        method: Name of the method.
+        check: Called with the return value and the first argument of every call.
+        subject: Start of error messages.
+    """
+
+    inner: Any
+    method: str
+    check: Callable[[Any, Any], None]
     subject: str
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self.inner, name)
+        attribute = getattr(self.inner, name)
+        return partial(self._call, attribute) if name == self.method else attribute
 
-    def act(self, inputs: PolicyInput, *, rng: np.random.Generator, deterministic: bool = False) -> Decision:
-        """Return the checked decision of the policy."""
-        decision = self.inner.act(inputs, rng=rng, deterministic=deterministic)
-        rows = len(next(iter(inputs.observation.values())))
+    def _call(self, function: Callable[..., Any], argument: Any, *args: Any, **options: Any) -> Any:
+        result = function(argument, *args, **options)
         with wrap_answer_errors(self.subject):
-            check_decision(decision, self.algorithm, self.role, rows=rows, mask=inputs.action_mask)
-        return decision
-
-
-@frozen(eq=False)
-class _CheckedInterface:
-    """An interface whose views are checked."""
-
-    inner: Interface
-    spaces: Spaces
-    subject: str
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.inner, name)
-
-    def observe(self, view: SeatView, seat_ids: np.ndarray) -> SeatView:
-        """Return the checked view of the interface."""
-        transformed = self.inner.observe(view, seat_ids)
-        with wrap_answer_errors(self.subject):
-            check_view(transformed, self.spaces, rows=seat_ids.size)
-        return transformed
+            self.check(result, argument)
+        return result
 
 
 def check_player(player: PlayerConfig, environment: Environment, context: RunContext) -> Iterator[str]:
@@ -123,13 +111,7 @@ def check_player(player: PlayerConfig, environment: Environment, context: RunCon
     weights = trainer.weights()
     actor = make_live_actor(context, "check", player.name, environment.spec, NUM_MATCHES)
     actor.load(weights, 0)
-    actor.policy = cast("Policy", _CheckedPolicy(actor.policy, algorithm, role, subject))
-    if actor.interface is not None:
-        names = ", ".join(repr(chosen.name) for chosen in player.interfaces)
-        checked = _CheckedInterface(
-            actor.interface, Spaces(role.observation_space, role.action_space), f"interface {names}"
-        )
-        actor.interface = cast("Interface", checked)
+    _add_checks(actor, algorithm, player, role)
     batch = _record_batch(environment, actor, raw_role, run.seed)
     num_weights = sum(array.size for array in weights.values())
     yield f"policy: {num_weights:,} weights; {batch.num_decisions} decisions in {batch.num_segments} segments"
@@ -139,6 +121,24 @@ def check_player(player: PlayerConfig, environment: Environment, context: RunCon
         expect_type(UpdateResult, result, "update")
     actor.policy.load(trainer.weights())
     yield f"update: {time.perf_counter() - start:.2f} s; {_describe_metrics(result)}"
+
+
+def _add_checks(actor: LiveActor, algorithm: Algorithm, player: PlayerConfig, role: Role) -> None:
+    """Check all decisions of the policy and all views of the interfaces of an actor."""
+
+    def check_policy(decision: Decision, inputs: PolicyInput) -> None:
+        rows = len(next(iter(inputs.observation.values())))
+        check_decision(decision, algorithm, role, rows=rows, mask=inputs.action_mask)
+
+    def check_interface(transformed: SeatView, view: SeatView) -> None:
+        check_view(transformed, Spaces(role.observation_space, role.action_space), rows=view.reward.size)
+
+    subject = f"algorithm {player.algorithm.name!r}"
+    actor.policy = cast("Policy", _CheckedMethod(actor.policy, "act", check_policy, subject))
+    if actor.interface is not None:
+        names = ", ".join(repr(chosen.name) for chosen in player.interfaces)
+        checked = _CheckedMethod(actor.interface, "observe", check_interface, f"interface {names}")
+        actor.interface = cast("Interface", checked)
 
 
 def _check_networks(player: PlayerConfig, role: Role) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 from attrs import frozen
@@ -12,8 +13,11 @@ from ludus.algorithm import Algorithm, Decision, Policy, PolicyInput
 from ludus.environment import Leaves, Role
 from ludus.segment import SegmentBatch
 from ludus.spaces import label_sizes, leaf_spaces
+from ludus.testing._errors import require, wrap_errors
 
-__all__ = ["SyntheticRows", "algorithm_roles", "random_leaves", "random_mask", "synthetic_batch"]
+__all__ = ["SyntheticRows", "algorithm_roles", "check_roles", "random_leaves", "random_mask", "synthetic_batch"]
+
+_Case = TypeVar("_Case")
 
 
 def algorithm_roles() -> dict[str, Role]:
@@ -37,6 +41,38 @@ def algorithm_roles() -> dict[str, Role]:
         "privileged": role(vector, spaces.Discrete(3), hidden),
         "continuous": role(vector, spaces.Box(np.array([-1, 0], np.float32), np.array([1, 5], np.float32))),
     }
+
+
+def check_roles(
+    roles: Sequence[Role] | None,
+    make_case: Callable[[Role], _Case],
+    checks: Sequence[Callable[[_Case], None]],
+    *,
+    rejection: type[Exception],
+) -> None:
+    """Run checks on every role that is not rejected.
+
+    Args:
+        roles: Roles to check; None: `algorithm_roles`.
+        make_case: Makes the argument of the checks.
+        checks: Functions that raise a ContractError.
+        rejection: Exception with which `make_case` rejects a role.
+
+    Raises:
+        ContractError: A check failed, or all roles are rejected; the message names the role.
+    """
+    rejections = []
+    named_roles = algorithm_roles() if roles is None else dict(enumerate(roles))
+    for name, role in named_roles.items():
+        try:
+            case = make_case(role)
+        except rejection as error:
+            rejections.append(f"{name}: {error}")
+            continue
+        with wrap_errors(f"on role {name!r}"):
+            for check in checks:
+                check(case)
+    require(len(rejections) < len(named_roles), f"rejects every role — {'; '.join(rejections)}")
 
 
 @frozen(kw_only=True)
