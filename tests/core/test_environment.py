@@ -1,4 +1,4 @@
-"""The records of the environment contract."""
+"""The records and helpers of the environment contract."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from ludus.errors import ContractError
 SPACE = spaces.Discrete(3)
 
 
-def role(name: str, teams: tuple[int, ...]) -> Role:
+def make_role(name: str, teams: tuple[int, ...]) -> Role:
     """Return a role with trivial spaces."""
     return Role(name=name, observation_space=SPACE, action_space=SPACE, teams=teams)
 
 
-HUNT = EnvironmentSpec(name="hunt", roles=(role("cat", (0,)), role("mouse", (1, 1))), turn="simultaneous")
+HUNT = EnvironmentSpec(name="hunt", roles=(make_role("cat", (0,)), make_role("mouse", (1, 1))), turn="simultaneous")
 
 
 def test_a_role_has_a_seat_for_each_team_entry():
@@ -26,12 +26,12 @@ def test_a_role_has_a_seat_for_each_team_entry():
 
 
 def test_seats_are_numbered_role_by_role():
-    """The order of seats is that of the roles; the index counts within the role."""
+    """Seats have the order of the roles; the index counts within the role."""
     assert HUNT.seats == (Seat("cat", 0, 0), Seat("mouse", 0, 1), Seat("mouse", 1, 1))
 
 
 def test_teams_are_counted_over_all_roles():
-    """The cat against the mice."""
+    """The cat and the mice."""
     assert HUNT.num_teams == 2
 
 
@@ -57,22 +57,22 @@ FOG = {"fog": ("far", "near"), "night": ()}
         ),
     ],
 )
-def test_scenarios_that_a_game_does_not_have_are_refused(scenarios, problem):
+def test_unknown_scenarios_are_rejected(scenarios, problem):
     """The message lists the known ones."""
     with pytest.raises(ContractError) as raised:
         checked_scenarios(scenarios, 2, known=FOG)
     assert str(raised.value) == problem
 
 
-def test_scenarios_that_a_game_has_are_those_of_its_matches():
+def test_known_scenarios_are_returned():
     """With any subset of their parameters; no scenarios means the default one."""
     scenarios = [Scenario(name="fog", parameters={"near": 2}), Scenario()]
     assert checked_scenarios(scenarios, 2, known=FOG) == scenarios
     assert checked_scenarios(None, 2, known=FOG) == ()
 
 
-def test_parameters_that_are_not_known_are_left_to_the_game():
-    """A scenario with None for its parameters takes any; the default one still takes none."""
+def test_parameters_of_open_scenarios_are_not_checked():
+    """A scenario with None for its parameters accepts any; the default one accepts none."""
     scenarios = [Scenario(name="fog", parameters={"far": 1})]
     assert checked_scenarios(scenarios, 1, known={"fog": None}) == scenarios
     with pytest.raises(ContractError, match="scenario default takes no parameters"):
@@ -83,22 +83,22 @@ def test_parameters_that_are_not_known_are_left_to_the_game():
 def test_names_are_checked(name):
     """Names of environments, roles and scenarios are plain words."""
     with pytest.raises(ValueError, match="expected a name"):
-        role(name, (0,))
+        make_role(name, (0,))
     with pytest.raises(ValueError, match="expected a name"):
         Scenario(name=name)
     with pytest.raises(ValueError, match="expected a name"):
         EnvironmentSpec(name=name, roles=HUNT.roles, turn="simultaneous")
 
 
-def multi(**more) -> Role:
-    """Return a role of two labels, of two and three choices."""
+def make_two_label_role(**more) -> Role:
+    """Return a role with labels of two and three choices."""
     return Role(name="hero", observation_space=SPACE, action_space=spaces.MultiDiscrete([2, 3]), teams=(0,), **more)
 
 
-def test_labels_used_has_a_row_for_every_choice():
+def test_labels_used_has_an_entry_for_every_choice():
     """Of the first label, which is always used itself."""
-    assert multi().labels_used is None
-    assert multi(labels_used=((True, False), (True, True))).labels_used[0] == (True, False)
+    assert make_two_label_role().labels_used is None
+    assert make_two_label_role(labels_used=((True, False), (True, True))).labels_used[0] == (True, False)
 
 
 @pytest.mark.parametrize(
@@ -116,25 +116,25 @@ def test_labels_used_has_a_row_for_every_choice():
     ],
 )
 def test_labels_used_is_checked(labels_used, problem):
-    """The message names the role and what is expected."""
+    """The message names the role and the expected value."""
     with pytest.raises(ContractError, match=f"role 'hero': labels_used: expected {problem}"):
-        multi(labels_used=labels_used)
+        make_two_label_role(labels_used=labels_used)
 
 
 def test_continuous_actions_have_no_labels():
-    """So none is unused."""
+    """No label is unused."""
     box = spaces.Box(-1, 1, (2,), np.float32)
     with pytest.raises(ContractError, match="got 1"):
         Role(name="hero", observation_space=box, action_space=box, teams=(0,), labels_used=((True, True),))
 
 
-def test_the_scenario_is_default_without_parameters_unless_said():
+def test_scenarios_are_the_default_one_without_parameters():
     """Two default scenarios are equal."""
     assert Scenario() == Scenario(name="default", parameters={})
 
 
-def test_declarations_are_off_unless_made():
-    """An environment promises nothing by default."""
+def test_properties_of_environments_are_off_by_default():
+    """An environment promises nothing."""
     flags = (HUNT.zero_sum, HUNT.constant_sum, HUNT.symmetric, HUNT.perfect_information)
     assert flags == (False,) * 4
     assert (HUNT.max_ticks, HUNT.tick_s, HUNT.reward_range, HUNT.scenarios) == (None, None, None, ())
@@ -149,7 +149,7 @@ def test_parts_of_a_tick_are_not_shared_between_ticks():
 
 
 def test_a_tick_holds_its_roles_by_name():
-    """Fields can be replaced in place, as environments do."""
+    """Attributes can be replaced in place, as environments do."""
     flags = np.zeros(1, bool)
     tick = Tick(roles={}, terminated=flags, truncated=flags, outcome=np.zeros((1, 2), np.float32))
     tick.terminated = ~flags
@@ -175,7 +175,7 @@ def test_playable_is_recognized_by_its_methods():
     assert not isinstance(Drawn(), Playable)
 
 
-def arena():
+def make_arena():
     """Return a spec of two roles: one of labels with a privileged leaf, one with real actions and two seats."""
     hero = Role(
         name="hero",
@@ -191,7 +191,7 @@ def arena():
 
 def test_allocated_ticks_have_the_shapes_of_the_spec():
     """Masks and reward parts exist for the named roles only, and everything is 0."""
-    tick = allocate_tick(arena(), 7, masked_roles=("hero",), reward_parts={"crowd": ("win", "hit")})
+    tick = allocate_tick(make_arena(), 7, masked_roles=("hero",), reward_parts={"crowd": ("win", "hit")})
     hero, crowd = tick.roles["hero"], tick.roles["crowd"]
     arrays = {
         "map": (hero.observation["map"], (7, 1, 3, 4), np.int8),
@@ -214,21 +214,21 @@ def test_allocated_ticks_have_the_shapes_of_the_spec():
 
 
 def test_ticks_are_allocated_by_the_given_function():
-    """An environment can place the arrays in memory of its own."""
+    """An environment can place the arrays in its own memory."""
     made = []
 
     def allocate(shape, dtype):
         made.append(np.zeros(shape, dtype))
         return made[-1]
 
-    tick = allocate_tick(arena(), 2, allocate=allocate)
+    tick = allocate_tick(make_arena(), 2, allocate=allocate)
     assert any(array is tick.outcome for array in made)
     assert any(array is tick.roles["hero"].observation["map"] for array in made)
 
 
-def test_clearing_a_tick_leaves_other_matches_alone():
+def test_clearing_a_tick_does_not_change_other_matches():
     """Rewards, reward parts and endings become 0 at these match indices; observations and outcomes stay."""
-    tick = allocate_tick(arena(), 3, reward_parts={"hero": ("win",)})
+    tick = allocate_tick(make_arena(), 3, reward_parts={"hero": ("win",)})
     hero = tick.roles["hero"]
     cleared = (hero.reward, hero.reward_parts["win"], tick.roles["crowd"].reward, tick.terminated, tick.truncated)
     kept = (hero.observation["map"], hero.acting, tick.outcome)
