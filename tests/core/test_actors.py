@@ -50,10 +50,10 @@ class DoublingInterface(Identity):
     """Doubles rewards, reverses actions, and logs resets."""
 
     def __init__(self):
-        self.forgotten = []
+        self.resets = []
 
     def reset(self, seat_ids):
-        self.forgotten += seat_ids.tolist()
+        self.resets += seat_ids.tolist()
 
     def observe(self, view, seat_ids):
         return SeatView(observation=view.observation, action_mask=view.action_mask, reward=2 * view.reward)
@@ -112,14 +112,16 @@ def test_an_unrecorded_live_opponent_has_its_own_states(scripted, fixture_of):
     """Its actions pass the interface, and nothing is recorded."""
     acted = []
 
-    class Overheard(PolicyActor):
+    class LoggingPolicyActor(PolicyActor):
         def act(self, seats, rewards):
             acted.append(super().act(seats, rewards))
             return acted[-1]
 
     actor = make_live(rows=1, interface=DoublingInterface())
-    quiet = Overheard(**attrs.asdict(actor.without_recording(), recurse=False, filter=lambda field, _: field.init))
-    play(scripted({"player": (0, 1)}, 1), fixture_of("ab", matches=1), {"a": actor, "b": quiet})
+    opponent = LoggingPolicyActor(
+        **attrs.asdict(actor.without_recording(), recurse=False, filter=lambda field, _: field.init)
+    )
+    play(scripted({"player": (0, 1)}, 1), fixture_of("ab", matches=1), {"a": actor, "b": opponent})
     (batch,) = segments(actor)
     assert batch.length.tolist() == [3]
     assert batch.action[:3, 0, 0].tolist() == [0, 1, 2]
@@ -223,15 +225,15 @@ def test_all_actions_are_legal_if_a_label_has_no_choice():
 
 def test_actors_apply_the_interface(scripted, fixture_of):
     """Rewards and actions of live seats, actions of frozen ones; segments record the chosen actions."""
-    actor, passed = make_live(rows=1, interface=DoublingInterface()), DoublingInterface()
-    frozen = AgentActor(PolicyAgent(CountingPolicy(), 2, interface=passed), np.random.default_rng(0))
+    actor, frozen_interface = make_live(rows=1, interface=DoublingInterface()), DoublingInterface()
+    frozen = AgentActor(PolicyAgent(CountingPolicy(), 2, interface=frozen_interface), np.random.default_rng(0))
     game = scripted({"player": (0, 1)}, 1, reward=lambda now, role, seat: 1.0)
     play(game, fixture_of("ab", matches=1), {"a": actor, "b": frozen})
     assert [actions["player"][0, :, 0].tolist() for actions in game.received] == [[3, 3], [2, 2], [1, 1]]
     (batch,) = segments(actor)
     assert batch.action[:3, 0, 0].tolist() == [0, 1, 2]
     assert batch.reward[:3, 0].tolist() == [2, 2, 2]
-    assert (actor.interface.forgotten, passed.forgotten) == ([0], [1])
+    assert (actor.interface.resets, frozen_interface.resets) == ([0], [1])
 
 
 @pytest.mark.parametrize("kind", ["policy", "interface"])

@@ -61,10 +61,10 @@ class ReversingInterface(Identity):
     """Reverses actions and logs the seat ids of its calls."""
 
     def __init__(self):
-        self.forgotten, self.seen = [], []
+        self.resets, self.seen = [], []
 
     def reset(self, seat_ids):
-        self.forgotten += seat_ids.tolist()
+        self.resets += seat_ids.tolist()
 
     def observe(self, view, seat_ids):
         self.seen += seat_ids.tolist()
@@ -141,11 +141,11 @@ def test_recurrent_states_are_kept_by_seat():
 
 def test_the_interface_gets_the_seat_ids_of_its_rows():
     """One interface serves all models of the architecture."""
-    passed = ReversingInterface()
-    actor = make_stack(SlotPolicy(), 1, 2, interface=passed)
+    interface = ReversingInterface()
+    actor = make_stack(SlotPolicy(), 1, 2, interface=interface)
     actor.start_matches(np.array([4]))
     actions = actor.act(make_seats([0, 1, 0], seat_ids=[7, 8, 9]), None)
-    assert (passed.forgotten, passed.seen) == ([4], [7, 9, 8])
+    assert (interface.resets, interface.seen) == ([4], [7, 9, 8])
     assert actions[:, 0].tolist() == [2, 1, 2]
 
 

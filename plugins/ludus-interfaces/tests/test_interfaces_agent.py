@@ -48,10 +48,10 @@ class Rule:
     """An agent that computes its action from its observation by a function."""
 
     def __init__(self, rule):
-        self.rule, self.forgotten = rule, []
+        self.rule, self.resets = rule, []
 
     def reset(self, seat_ids):
-        self.forgotten += seat_ids.tolist()
+        self.resets += seat_ids.tolist()
 
     def act(self, observation, *, action_mask, seat_ids, rng):
         return self.rule(observation, action_mask)
@@ -86,7 +86,7 @@ def test_wrap_agent_resets_interface_and_agent():
     assert [decide(), decide()] == [0, 1]
     through.reset(seat_ids)
     assert decide() == 0
-    assert agent.forgotten == [3]
+    assert agent.resets == [3]
 
 
 def test_wrap_agent_keeps_values():
