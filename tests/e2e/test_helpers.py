@@ -58,7 +58,7 @@ def test_a_learner_goes_on_without_a_helper_that_hangs(campaign, league):
     }
     assert not campaign.is_alive(pids[HELPER])
     assert re.search(rf"^{HELPER}: was silent for \d+ s and was killed — restarted; see ", run.output, re.MULTILINE)
-    assert "this update is computed alone" in (run.folder / "logs" / "learner-main_agent.log").read_text(
+    assert "this update is computed without helpers" in (run.folder / "logs" / "learner-main_agent.log").read_text(
         encoding="utf-8"
     )
 

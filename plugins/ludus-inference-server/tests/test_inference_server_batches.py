@@ -10,16 +10,16 @@ import pytest
 from ludus.inference import Eager, Outputs
 from ludus_inference_server.models import ModelCache, content_key
 from ludus_inference_server.protocol import (
-    Done,
-    Drop,
-    Know,
-    Known,
-    Lost,
-    Open,
-    Opened,
-    Refused,
-    Run,
-    Take,
+    AssignModel,
+    ClearSlot,
+    ClientRegistered,
+    EvaluateRequest,
+    EvaluateResult,
+    ModelStatus,
+    RegisterClient,
+    RequestRejected,
+    UnknownClient,
+    UploadModel,
     decode,
     encode,
     pack_specs,
@@ -61,33 +61,35 @@ class Peer:
         self.area.words[1] = pid
         for key, leaf in leaves.items():
             self.area.copies[0][key][:] = leaf
-        opened = self.say(Open, player, room.architecture, self.area.name, pack_specs(self.layout.specs), ROWS)
+        opened = self.request(
+            RegisterClient, player, room.architecture, self.area.name, pack_specs(self.layout.specs), ROWS
+        )
         self.answer = room.folder.attach("service", opened.file, unpack_specs(opened.specs)).copies[0]
 
-    def say(self, kind, *fields):
+    def request(self, kind, *fields):
         """Send a message and return the answer, None if there is none yet."""
         self.number += 1
         return self.repeat(kind(self.number, *fields))
 
     def repeat(self, message):
         self.room.server.handle(self.name, encode(message), self.room.now_s)
-        return self.room.heard(self.name)
+        return self.room.received(self.name)
 
     def give(self, slot, weights):
         """Put a model into a slot."""
         key = content_key(weights)
-        if self.say(Know, slot, key).known:
+        if self.request(AssignModel, slot, key).available:
             return
         layout = Layout.of({name: (array.shape, array.dtype) for name, array in weights.items()})
         file = self.folder.create(layout)
         for name, array in file.copies[0].items():
             array[...] = weights[name]
-        assert self.say(Take, slot, key, file.name, pack_specs(layout.specs)).known
+        assert self.request(UploadModel, slot, key, file.name, pack_specs(layout.specs)).available
 
     def ask(self, *spans, privileged=True):
         """Ask for rows."""
         table = np.array(spans, np.int64)
-        return self.say(Run, int(table[-1, 2]), table.tobytes(), privileged, False)
+        return self.request(EvaluateRequest, int(table[-1, 2]), table.tobytes(), privileged, False)
 
 
 class Room:
@@ -100,12 +102,12 @@ class Room:
             networks={"main": lambda: [mlp()], "other": lambda: [mlp()]},
             make_runtime=lambda network: GraphedCallable(network, self.calls),
             folder=self.folder,
-            shelf=ModelCache(budget_bytes),
+            model_cache=ModelCache(budget_bytes),
             max_rows=max_rows,
             deadline_s=deadline_s,
         )
 
-    def heard(self, name):
+    def received(self, name):
         """Return the last answer to a peer."""
         answers = [decode(frame) for peer, frame in self.server.outbox if peer == name]
         self.server.outbox = [(peer, frame) for peer, frame in self.server.outbox if peer != name]
@@ -155,7 +157,7 @@ def test_a_lone_process_does_not_wait(room, weights):
     peer.give(0, weights(0))
     assert peer.ask((0, 0, 5)) is None
     assert made.advance() == [5]
-    assert isinstance(made.heard(peer.name), Done)
+    assert isinstance(made.received(peer.name), EvaluateResult)
 
 
 def test_runtimes_of_one_process_do_not_wait_for_each_other(room, weights):
@@ -229,7 +231,7 @@ def test_rows_are_grouped_by_model(peers, weights, mlp):
     assert [(span.slot, span.stop - span.start) for span in room.calls[-1][1]] == [(0, 8), (1, 8), (2, 3)]
     observation, privileged = room.rows(ROWS)
     for peer, spans in ((first, [(1, 0, 4), (0, 4, 10)]), (second, [(0, 0, 2), (2, 2, 5), (1, 5, 9)])):
-        assert room.heard(peer.name).leaves == ("heads/policy", "heads/value")
+        assert room.received(peer.name).leaves == ("heads/policy", "heads/value")
         for seed, start, stop in spans:
             alone = Eager(*mlp(seed)).run(observation, privileged=privileged, state={})
             for name, head in alone.heads.items():
@@ -245,32 +247,32 @@ def test_what_cannot_be_one_call_is_several(peers, weights):
     second.ask((0, 0, 3), privileged=False)
     third.ask((0, 0, 4))
     assert sorted(room.advance()) == [2, 3, 4]
-    assert room.heard(second.name).leaves == ("heads/policy",)
+    assert room.received(second.name).leaves == ("heads/policy",)
 
 
 def test_an_impatient_runtime_is_answered_once(peers):
     """A request that was repeated is run once; an answer that was lost is given again."""
     room, first, _ = peers()
     first.ask((0, 0, 5))
-    message = Run(first.number, 5, np.array([[0, 0, 5]]).tobytes(), True, False)
+    message = EvaluateRequest(first.number, 5, np.array([[0, 0, 5]]).tobytes(), True, False)
     assert first.repeat(message) is None
     assert room.advance(1.0) == [5]
-    assert isinstance(room.heard(first.name), Done)
-    assert isinstance(first.repeat(message), Done)
+    assert isinstance(room.received(first.name), EvaluateResult)
+    assert isinstance(first.repeat(message), EvaluateResult)
     assert room.advance(1.0) == []
 
 
 def test_a_late_message_is_ignored(peers):
     """The runtime has said something else since."""
     _, first, _ = peers()
-    assert first.repeat(Know(1, 0, "key")) is None
+    assert first.repeat(AssignModel(1, 0, "key")) is None
 
 
 def test_a_stranger_has_to_open(room):
     """It may have been known to a server before this one."""
     made = room()
-    made.server.handle("sampler-9.1", encode(Know(4, 0, "key")), 0.0)
-    assert made.heard("sampler-9.1") == Lost(4)
+    made.server.handle("sampler-9.1", encode(AssignModel(4, 0, "key")), 0.0)
+    assert made.received("sampler-9.1") == UnknownClient(4)
 
 
 def test_a_failing_network_refuses_all_who_wait(peers):
@@ -280,7 +282,7 @@ def test_a_failing_network_refuses_all_who_wait(peers):
     second.ask((0, 0, 5))
     room.server._batches[next(iter(room.server._batches))].architecture.runtime.calls = None
     assert room.advance() == []
-    assert all("AttributeError" in room.heard(peer.name).why for peer in (first, second))
+    assert all("AttributeError" in room.received(peer.name).reason for peer in (first, second))
 
 
 def test_what_ended_processes_held_goes(room, weights):
@@ -294,7 +296,7 @@ def test_what_ended_processes_held_goes(room, weights):
     made.advance(2.0)
     assert (made.server.clients, made.server.models) == (1, 1)
     assert len(list(made.folder.path.glob("service.*"))) == files - 1
-    assert stays.say(Know, 1, content_key(weights(1))) == Known(stays.number, True)
+    assert stays.request(AssignModel, 1, content_key(weights(1))) == ModelStatus(stays.number, True)
 
 
 def test_a_dropped_model_goes_when_there_are_too_many(room, weights):
@@ -303,9 +305,9 @@ def test_a_dropped_model_goes_when_there_are_too_many(room, weights):
     peer = Peer(made, "sampler-0", ALIVE[0])
     peer.give(0, weights(0))
     peer.give(1, weights(1))
-    peer.say(Drop, 1)
+    peer.request(ClearSlot, 1)
     assert made.server.models == 1
-    assert isinstance(peer.ask((1, 0, 2)), Refused)
+    assert isinstance(peer.ask((1, 0, 2)), RequestRejected)
     peer.give(2, weights(2))
     peer.ask((2, 0, 2))
     made.advance()
@@ -327,28 +329,35 @@ def test_weights_have_to_be_what_their_key_says(peers, weights):
     layout = Layout.of({name: (array.shape, array.dtype) for name, array in weights(1).items()})
     file = first.folder.create(layout)
     key = content_key(weights(1))
-    assert "their key" in first.say(Take, 1, key, file.name, pack_specs(layout.specs)).why
-    assert not second.say(Know, 1, key).known
+    assert "their key" in first.request(UploadModel, 1, key, file.name, pack_specs(layout.specs)).reason
+    assert not second.request(AssignModel, 1, key).available
 
 
 SPECS = (("observation/board", "<f4", (ROWS, 7)),)
 BAD = {
-    "too many rows": lambda peer: (Run, ROWS + 1, np.array([[0, 0, ROWS + 1]]).tobytes(), True, False),
-    "no spans": lambda peer: (Run, 4, b"", True, False),
-    "half a span": lambda peer: (Run, 4, b"1234567", True, False),
-    "rows left over": lambda peer: (Run, 4, np.array([[0, 0, 3]]).tobytes(), True, False),
-    "a gap": lambda peer: (Run, 4, np.array([[0, 0, 1], [0, 2, 4]]).tobytes(), True, False),
-    "backwards": lambda peer: (Run, 1, np.array([[0, 0, 3], [0, 3, 1]]).tobytes(), True, False),
-    "a slot without a model": lambda peer: (Run, 4, np.array([[5, 0, 4]]).tobytes(), True, False),
-    "a file of others": lambda peer: (Take, 1, "key", "service.1.0", SPECS),
-    "a file elsewhere": lambda peer: (Take, 1, "key", f"{peer.name.split('.')[0]}.1./../x", SPECS),
-    "a file of another size": lambda peer: (Take, 1, "key", peer.area.name, SPECS),
-    "another network": lambda peer: (Open, "main", "key", peer.area.name, pack_specs(peer.layout.specs), ROWS),
+    "too many rows": lambda peer: (EvaluateRequest, ROWS + 1, np.array([[0, 0, ROWS + 1]]).tobytes(), True, False),
+    "no spans": lambda peer: (EvaluateRequest, 4, b"", True, False),
+    "half a span": lambda peer: (EvaluateRequest, 4, b"1234567", True, False),
+    "rows left over": lambda peer: (EvaluateRequest, 4, np.array([[0, 0, 3]]).tobytes(), True, False),
+    "a gap": lambda peer: (EvaluateRequest, 4, np.array([[0, 0, 1], [0, 2, 4]]).tobytes(), True, False),
+    "backwards": lambda peer: (EvaluateRequest, 1, np.array([[0, 0, 3], [0, 3, 1]]).tobytes(), True, False),
+    "a slot without a model": lambda peer: (EvaluateRequest, 4, np.array([[5, 0, 4]]).tobytes(), True, False),
+    "a file of others": lambda peer: (UploadModel, 1, "key", "service.1.0", SPECS),
+    "a file elsewhere": lambda peer: (UploadModel, 1, "key", f"{peer.name.split('.')[0]}.1./../x", SPECS),
+    "a file of another size": lambda peer: (UploadModel, 1, "key", peer.area.name, SPECS),
+    "another network": lambda peer: (
+        RegisterClient,
+        "main",
+        "key",
+        peer.area.name,
+        pack_specs(peer.layout.specs),
+        ROWS,
+    ),
     "another number of rows": lambda peer: (
-        *(Open, "main", peer.room.architecture, peer.area.name, pack_specs(peer.layout.specs), ROWS // 2),
+        *(RegisterClient, "main", peer.room.architecture, peer.area.name, pack_specs(peer.layout.specs), ROWS // 2),
     ),
     "another player": lambda peer: (
-        *(Open, "other", peer.room.architecture, peer.area.name, pack_specs(peer.layout.specs), ROWS),
+        *(RegisterClient, "other", peer.room.architecture, peer.area.name, pack_specs(peer.layout.specs), ROWS),
     ),
 }
 
@@ -358,18 +367,26 @@ def test_a_bad_request_is_refused_and_counted(peers, bad):
     """Nothing of it is done, and the runtime can go on."""
     room, first, _ = peers()
     kind, *fields = BAD[bad](first)
-    assert isinstance(first.say(kind, *fields), Refused)
+    assert isinstance(first.request(kind, *fields), RequestRejected)
     assert room.server.counts["dropped"] == 1
     assert first.ask((0, 0, 4)) is None
     assert room.advance(1.0) == [4]
 
 
 @pytest.mark.parametrize(
-    "frame", [b"", b"LUDI\x01", b"LUDI\x01\xc1", b"garbage" * 99, encode(Opened(1, "f", ())), encode(Lost(1)) + b"x"]
+    "frame",
+    [
+        b"",
+        b"LUDI\x01",
+        b"LUDI\x01\xc1",
+        b"garbage" * 99,
+        encode(ClientRegistered(1, "f", ())),
+        encode(UnknownClient(1)) + b"x",
+    ],
 )
 def test_what_is_no_message_is_counted(peers, frame):
     """Also what only a server says."""
     room, first, _ = peers()
     room.server.handle(first.name, frame, room.now_s)
     assert room.server.counts["dropped"] == 1
-    assert room.heard(first.name) is None
+    assert room.received(first.name) is None

@@ -106,8 +106,8 @@ def test_new_weights_are_used_at_once(office, weights, mlp, rows):
 
 def test_weights_are_sent_once_for_all(office, weights, rows, monkeypatch):
     """Two runtimes that play the same models cost one copy."""
-    given, give = [], RemoteInference._give
-    monkeypatch.setattr(RemoteInference, "_give", lambda self, *model: given.append(model) or give(self, *model))
+    given, give = [], RemoteInference._upload
+    monkeypatch.setattr(RemoteInference, "_upload", lambda self, *model: given.append(model) or give(self, *model))
     made = office()
     observation, privileged = rows(40)
     for worker in ("sampler-0", "sampler-1"):
@@ -163,7 +163,7 @@ def test_one_of_several_networks_of_a_player_is_found(office, mlp):
 
 def test_a_killed_server_is_waited_for(office, weights, monkeypatch, mlp, rows):
     """The next one is told everything again, and the request is answered as if nothing had happened."""
-    monkeypatch.setattr(client_module, "_PATIENCE_MS", 50)
+    monkeypatch.setattr(client_module, "_RETRY_MS", 50)
     made = office()
     remote, local = loaded(made.runtime(), weights), loaded(Eager(*mlp()), weights)
     observation, privileged = rows(40)
@@ -206,16 +206,16 @@ def test_weights_that_do_not_fit_are_refused(office, weights, rows):
 def test_a_slot_without_a_model_is_a_mistake(office, rows):
     """Of whoever asks."""
     observation, privileged = rows(2)
-    with pytest.raises(ContractError, match="slot 3 holds no model"):
+    with pytest.raises(ContractError, match="slot 3 has no model"):
         office().runtime().run(observation, privileged=privileged, state={}, spans=[Span(3, 0, 2)])
 
 
 def test_what_the_server_refuses_is_said(office, rows, monkeypatch):
     """It goes on for others."""
-    monkeypatch.setattr("ludus_inference_server.client._PATIENCE_MS", 20_000)  # asked again it refuses again
+    monkeypatch.setattr("ludus_inference_server.client._RETRY_MS", 20_000)  # asked again it refuses again
     made = office()
     observation, privileged = rows(2)
-    with pytest.raises(ContractError, match="refused: there is no player 'nobody'"):
+    with pytest.raises(ContractError, match="rejected a request: there is no player 'nobody'"):
         made.runtime(player="nobody").run(observation, privileged=privileged, state={})
     made.runtime().run(observation, privileged=privileged, state={})
     assert made.service.metrics()["dropped"] == 1

@@ -20,10 +20,10 @@ def architecture(mlp):
 def put(weights):
     """Return a function that puts the model of a seed on a shelf, with a user."""
 
-    def put(shelf, architecture, seed):
+    def put(model_cache, architecture, seed):
         key = content_key(weights(seed))
-        shelf.add(architecture, key, weights(seed))
-        return key, shelf.hold(architecture, key)
+        model_cache.add(architecture, key, weights(seed))
+        return key, model_cache.hold(architecture, key)
 
     return put
 
@@ -48,38 +48,38 @@ def test_the_key_follows_the_content(weights):
 
 def test_models_get_slots_of_their_own(architecture, put):
     """And the next free one is the last that was given up."""
-    shelf = ModelCache(0)
-    keys = [put(shelf, architecture, seed) for seed in range(3)]
+    model_cache = ModelCache(0)
+    keys = [put(model_cache, architecture, seed) for seed in range(3)]
     assert [slot for _, slot in keys] == [0, 1, 2]
-    shelf.release(architecture, keys[1][0])
-    shelf.shrink()
-    assert put(shelf, architecture, 7)[1] == 1
+    model_cache.release(architecture, keys[1][0])
+    model_cache.shrink()
+    assert put(model_cache, architecture, 7)[1] == 1
 
 
 def test_weights_that_do_not_fit_take_no_slot(architecture, put):
     """The next model gets it."""
-    shelf = ModelCache(0)
+    model_cache = ModelCache(0)
     with pytest.raises(ModelError):
-        shelf.add(architecture, "key", {"x": np.zeros(1)})
-    assert put(shelf, architecture, 0)[1] == 0
-    assert len(shelf) == 1
+        model_cache.add(architecture, "key", {"x": np.zeros(1)})
+    assert put(model_cache, architecture, 0)[1] == 0
+    assert len(model_cache) == 1
 
 
 def test_the_least_recently_used_leaves(architecture, put, weights):
     """Until the idle ones are within the budget."""
-    shelf = ModelCache(2 * size(weights))
-    keys = [put(shelf, architecture, seed)[0] for seed in range(4)]
-    shelf.hold(architecture, keys[0])
+    model_cache = ModelCache(2 * size(weights))
+    keys = [put(model_cache, architecture, seed)[0] for seed in range(4)]
+    model_cache.hold(architecture, keys[0])
     for key in (*keys, keys[0]):
-        shelf.release(architecture, key)
-    shelf.shrink()
-    assert [shelf.has(architecture, key) for key in keys] == [True, False, False, True]
+        model_cache.release(architecture, key)
+    model_cache.shrink()
+    assert [model_cache.has(architecture, key) for key in keys] == [True, False, False, True]
 
 
 def test_models_in_use_stay(architecture, put):
     """However many there are."""
-    shelf = ModelCache(0)
-    keys = [put(shelf, architecture, seed)[0] for seed in range(3)]
-    shelf.release(architecture, keys[2])
-    shelf.shrink()
-    assert [shelf.has(architecture, key) for key in keys] == [True, True, False]
+    model_cache = ModelCache(0)
+    keys = [put(model_cache, architecture, seed)[0] for seed in range(3)]
+    model_cache.release(architecture, keys[2])
+    model_cache.shrink()
+    assert [model_cache.has(architecture, key) for key in keys] == [True, True, False]

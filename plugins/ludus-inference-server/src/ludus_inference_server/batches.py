@@ -1,4 +1,4 @@
-"""Micro-batches: requests that wait together, and how their rows go into one call and back."""
+"""Micro-batches: requests that are evaluated in one call."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ class Client:
     """A runtime in another process.
 
     Attributes:
-        name: By which it is answered.
-        pid: Of its process.
-        architecture: What it runs.
-        area: Its rows.
-        answer: What it is answered.
-        rows: For how many rows there is room.
-        models: Its slots and the contents they hold.
-        slots: Its slots and those of the architecture.
-        number: Of what it said last.
-        reply: To that; empty while it waits.
-        asked_s: When that was.
+        name: Identity of its connection.
+        pid: Process id.
+        architecture: Its network.
+        area: Request buffer.
+        answer: Answer buffer.
+        rows: Number of rows of the buffers.
+        models: Content hash of the model by slot.
+        slots: Slot of the architecture's runtime by slot of the client.
+        number: Number of its last request.
+        reply: Reply to that; empty while it waits.
+        asked_s: Time of that request.
     """
 
     name: str
@@ -50,16 +50,16 @@ class Client:
 
 @frozen(eq=False)
 class Request:
-    """Rows that a runtime waits for.
+    """A request to evaluate rows.
 
     Attributes:
-        client: Who waits.
-        number: What it calls the request.
-        rows: How many rows.
-        spans: Which rows belong to which slot of the architecture.
+        client: The client.
+        number: Number of the request.
+        rows: Number of rows.
+        spans: Rows by slot of the architecture's runtime.
         area: Leaves ``[≥ rows, …]`` as ``observation/…``, ``privileged/…`` and ``state/…``.
-        answer: Where ``heads/…`` and ``state/…`` go, ``[≥ rows, …]``.
-        since_s: When it came.
+        answer: Output leaves ``heads/…`` and ``state/…``, ``[≥ rows, …]``.
+        since_s: Time of arrival.
     """
 
     client: Client
@@ -73,19 +73,19 @@ class Request:
 
 @define(eq=False)
 class Batch:
-    """Requests of one architecture, with equal groups of leaves, that will be one call."""
+    """Requests of one architecture with equal groups of leaves, evaluated in one call."""
 
     architecture: Architecture
     requests: list[Request] = field(factory=list)
 
     @property
     def rows(self) -> int:
-        """Return how many rows wait."""
+        """Return the number of rows."""
         return sum(request.rows for request in self.requests)
 
     @property
     def since_s(self) -> float:
-        """Return when the first request came."""
+        """Return the arrival time of the first request."""
         return self.requests[0].since_s
 
 
@@ -98,7 +98,7 @@ class Piece:
 
 
 def run(batch: Batch) -> tuple[str, ...]:
-    """Evaluate a batch into the answer areas of its requests and return which leaves were written."""
+    """Evaluate a batch into the answer buffers of its requests, and return the names of the written leaves."""
     if len(batch.requests) == 1:
         (request,) = batch.requests
         outputs = _call(batch, {name: leaf[: request.rows] for name, leaf in request.area.items()}, request.spans)
@@ -107,11 +107,11 @@ def run(batch: Batch) -> tuple[str, ...]:
     pieces.sort(key=lambda piece: piece.span.slot)
     names = batch.requests[0].area
     rows = {name: np.concatenate([p.request.area[name][p.span.start : p.span.stop] for p in pieces]) for name in names}
-    return _answer(_call(batch, rows, _merged(pieces)), pieces)
+    return _answer(_call(batch, rows, _merge_spans(pieces)), pieces)
 
 
-def _merged(pieces: Iterable[Piece]) -> list[Span]:
-    """Return one span per model for pieces in the order of their models."""
+def _merge_spans(pieces: Iterable[Piece]) -> list[Span]:
+    """Return one span per model for pieces sorted by model."""
     spans: list[Span] = []
     start = 0
     for slot, of_one in groupby(pieces, key=lambda piece: piece.span.slot):

@@ -1,4 +1,4 @@
-"""The runtime ``server``: networks are run by another process."""
+"""The runtime ``server``: the inference server evaluates networks in another process."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ from ludus_inference_server.config import ServerConfig
 from ludus_inference_server.models import content_key
 from ludus_inference_server.protocol import (
     MAX_FRAME_BYTES,
-    ClientLeave,
-    Done,
-    Drop,
-    Know,
-    Known,
-    Lost,
+    AssignModel,
+    ClearSlot,
+    ClientLeft,
+    ClientRegistered,
+    EvaluateRequest,
+    EvaluateResult,
     Message,
-    Open,
-    Opened,
-    Refused,
-    Run,
-    Take,
+    ModelStatus,
+    RegisterClient,
+    RequestRejected,
+    UnknownClient,
+    UploadModel,
     decode,
     encode,
     pack_specs,
@@ -49,27 +49,27 @@ from ludus_inference_server.server import architecture_key
 
 __all__ = ["RemoteInference", "make_client"]
 
-T = TypeVar("T", Opened, Known, Done)
+T = TypeVar("T", ClientRegistered, ModelStatus, EvaluateResult)
 
-_PATIENCE_MS = 500  # after so long without an answer it asks again
+_RETRY_MS = 500  # without an answer a request is sent again
 _LINGER_MS = 100
 _numbers = itertools.count()  # of the runtimes of this process
 _log = logging.getLogger("ludus.inference")
 
 
-class _LostError(Exception):
-    """The server does not know this runtime."""
+class _UnknownClientError(Exception):
+    """The server does not know this client."""
 
 
 class RemoteInference:
-    """Runs a network in the server's process; see `ludus.inference.Inference`.
+    """Evaluates a network in the server's process; see `ludus.inference.Inference`.
 
-    What a server must know is told right before a run needs it, so that a server that was restarted is told again.
+    Models are assigned right before an evaluation needs them, so that a restarted server gets them again.
 
     Args:
-        network: What is run.
-        site: Where the server is.
-        folder: Shared memory for what this runtime writes.
+        network: The network.
+        site: Address of the server.
+        folder: Shared memory of this client.
     """
 
     def __init__(self, network: Network, *, site: ServiceEndpoint, folder: SharedFolder) -> None:
@@ -78,12 +78,12 @@ class RemoteInference:
         self._shapes = {name: tuple(tensor.shape) for name, tensor in network.module.state_dict().items()}
         self._models: dict[int, dict[str, np.ndarray]] = {}
         self._keys: dict[int, str] = {}
-        self._told: dict[int, str] = {}  # what the server knows of them
+        self._sent_keys: dict[int, str] = {}  # that the server has assigned
         self._specs: dict[str, ArraySpec] = {}
         self._rows = 0
         self._area: SharedFile | None = None
-        self._files: list[Path] = []  # where it lies
-        self._answer: SharedFile | None = None  # None: the server has to be told of the area
+        self._files: list[Path] = []  # of the request buffer
+        self._answer: SharedFile | None = None  # None: the request buffer is not registered
         self._number = 0
         self._outputs: dict[str, np.ndarray] = {}
         self.load(get_weights(network.module))
@@ -109,12 +109,12 @@ class RemoteInference:
         self._keys[slot] = content_key(held)
 
     def drop(self, slot: int) -> None:
-        """Forget the model in a slot."""
+        """Remove the model of a slot."""
         self._models.pop(slot, None)
         self._keys.pop(slot, None)
 
     def run(self, observation: Leaves, *, privileged: Leaves, state: Leaves, spans: Sequence[Span] = ()) -> Outputs:
-        """Evaluate n rows, waiting for the server however long it takes; see `ludus.inference.Inference.run`.
+        """Evaluate n rows, waiting for the server without a time limit; see `ludus.inference.Inference.run`.
 
         Raises:
             ContractError: The server cannot evaluate them.
@@ -125,30 +125,30 @@ class RemoteInference:
         rows = len(next(iter(leaves.values())))
         area = self._written(leaves, rows)
         table = np.array(spans or [Span(0, 0, rows)], np.int64)
-        message = Run(0, rows, table.tobytes(), bool(privileged), bool(state))
+        message = EvaluateRequest(0, rows, table.tobytes(), bool(privileged), bool(state))
         while (outputs := self._try(message, area, set(table[:, 0].tolist()))) is None:
-            _log.info("%s: the inference server has started anew", self._site.worker)
+            _log.info("%s: the inference server was restarted", self._site.worker)
             self._answer = None
         return outputs
 
     def close(self) -> None:
-        """Leave the server. It happens by itself when nobody refers to the runtime, or the process ends."""
+        """Disconnect from the server; garbage collection and the end of the process do so too."""
         self._leave()
 
-    def _try(self, message: Run, area: SharedFile, slots: set[int]) -> Outputs | None:
-        """Return the answer to a request; None where the server does not know this runtime any more."""
+    def _try(self, message: EvaluateRequest, area: SharedFile, slots: set[int]) -> Outputs | None:
+        """Return the answer to a request; None if the server does not know this client."""
         try:
-            answer = self._opened(area)
-            self._tell(slots)
-            done = self._ask(message, Done)
-        except _LostError:
+            answer = self._ensure_registered(area)
+            self._update_slots(slots)
+            done = self._request(message, EvaluateResult)
+        except _UnknownClientError:
             return None
         return self._copied(answer, done.leaves, message.rows)
 
     # -- memory --------------------------------------------------------------------------------------------------
 
     def _written(self, leaves: Leaves, rows: int) -> SharedFile:
-        """Write rows into the area, a new one where they do not fit."""
+        """Write rows into the request buffer, a new one if they do not fit."""
         specs = {name: ArraySpec(dtype=leaf.dtype.str, shape=leaf.shape[1:]) for name, leaf in leaves.items()}
         if (
             self._area is None
@@ -181,57 +181,57 @@ class RemoteInference:
 
     # -- the server ----------------------------------------------------------------------------------------------
 
-    def _opened(self, area: SharedFile) -> SharedFile:
-        """Return where answers will be."""
+    def _ensure_registered(self, area: SharedFile) -> SharedFile:
+        """Register the request buffer if necessary, and return the answer buffer."""
         if self._answer is None:
-            self._told.clear()  # a server that has started anew takes a larger area without a word
+            self._sent_keys.clear()  # registering clears all slots
             specs = pack_specs(self._sized())
-            message = Open(0, self._site.player, self._architecture, area.name, specs, self._rows)
-            opened = self._ask(message, Opened)
+            message = RegisterClient(0, self._site.player, self._architecture, area.name, specs, self._rows)
+            opened = self._request(message, ClientRegistered)
             server = opened.file.rsplit(".", 2)[0]
             self._answer = self._folder.attach(server, opened.file, unpack_specs(opened.specs))
         return self._answer
 
-    def _tell(self, slots: set[int]) -> None:
-        """Tell the server of models that it needs and does not know, and of those that are gone."""
-        for slot in self._told.keys() - self._keys.keys():
-            self._ask(Drop(0, slot), Known)
-            del self._told[slot]
+    def _update_slots(self, slots: set[int]) -> None:
+        """Assign the models of slots that are needed, and clear those of removed models."""
+        for slot in self._sent_keys.keys() - self._keys.keys():
+            self._request(ClearSlot(0, slot), ModelStatus)
+            del self._sent_keys[slot]
         for slot in slots:
             key = self._keys.get(slot, "")
             if not key:
-                raise ContractError(f"slot {slot} holds no model; load comes first")
-            if self._told.get(slot) != key:
-                if not self._ask(Know(0, slot, key), Known).known:
-                    self._give(slot, key)
-                self._told[slot] = key
+                raise ContractError(f"slot {slot} has no model; call load first")
+            if self._sent_keys.get(slot) != key:
+                if not self._request(AssignModel(0, slot, key), ModelStatus).available:
+                    self._upload(slot, key)
+                self._sent_keys[slot] = key
 
-    def _give(self, slot: int, key: str) -> None:
+    def _upload(self, slot: int, key: str) -> None:
         weights = self._models[slot]
         layout = Layout.of({name: (array.shape, array.dtype) for name, array in weights.items()})
         file = self._folder.create(layout)
         try:
             for name, array in file.copies[0].items():
                 array[...] = weights[name]
-            self._ask(Take(0, slot, key, file.name, pack_specs(layout.specs)), Known)
+            self._request(UploadModel(0, slot, key, file.name, pack_specs(layout.specs)), ModelStatus)
         finally:
             file.path.unlink(missing_ok=True)
 
-    def _ask(self, message: Message, kind: type[T]) -> T:
-        """Send a message, again and again, until it is answered."""
+    def _request(self, message: Message, kind: type[T]) -> T:
+        """Send a request, repeatedly, until it is answered."""
         self._number += 1
         frame = encode(evolve(message, number=self._number))
         while True:
-            with suppress(zmq.Again):  # too many wait for a server that is away
+            with suppress(zmq.Again):  # the queue is full while the server is not running
                 self._socket.send(frame, zmq.NOBLOCK)
-            while self._socket.poll(_PATIENCE_MS):
+            while self._socket.poll(_RETRY_MS):
                 answer = decode(self._socket.recv())
                 if answer.number != self._number:
-                    continue  # to a message that was sent twice
-                if isinstance(answer, Lost):
-                    raise _LostError
-                if isinstance(answer, Refused):
-                    raise ContractError(f"the inference server refused: {answer.why}")
+                    continue  # to an earlier request
+                if isinstance(answer, UnknownClient):
+                    raise _UnknownClientError
+                if isinstance(answer, RequestRejected):
+                    raise ContractError(f"the inference server rejected a request: {answer.reason}")
                 if not isinstance(answer, kind):
                     raise WireError(f"expected {kind.__name__}, got {type(answer).__name__}")
                 return answer
@@ -239,7 +239,7 @@ class RemoteInference:
 
 def _leave(socket: zmq.Socket[bytes], context: zmq.Context[zmq.Socket[bytes]], files: list[Path]) -> None:
     with suppress(zmq.Again):
-        socket.send(encode(ClientLeave(0)), zmq.NOBLOCK)
+        socket.send(encode(ClientLeft(0)), zmq.NOBLOCK)
     socket.close(linger=_LINGER_MS)
     context.term()
     _remove(files)
@@ -255,7 +255,7 @@ def make_client(
 ) -> Inference:
     """Make the runtime; the factory of the component.
 
-    In a run of one process, and where there is no shared memory, it is what the server would run networks by.
+    In a single-process run, and without shared memory, it is the runtime that the server would use.
     """
     folder = None if site is None else SharedFolder.beside(site.sockets, f"{site.worker}-net{next(_numbers)}")
     if site is None or folder is None:

@@ -1,4 +1,4 @@
-"""The models that the server holds: once per content, in the slots of the runtime of their architecture."""
+"""The models of the server, once per content, in the slots of their architecture's runtime."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ def content_key(weights: Mapping[str, np.ndarray]) -> str:
 
 @define(eq=False)
 class Architecture:
-    """A network of which there may be many models.
+    """A network with any number of models.
 
     Attributes:
-        runtime: Holds them.
-        request: What the network was made for.
+        runtime: Evaluates the models.
+        request: The request that the network was made for.
     """
 
     runtime: Inference
@@ -38,10 +38,10 @@ class Architecture:
     _used: int = field(init=False, default=0)
 
     def load(self, weights: Mapping[str, np.ndarray]) -> int:
-        """Put a model into a free slot of the runtime and return the slot.
+        """Load a model into a free slot of the runtime, and return the slot.
 
         Raises:
-            ModelError: The weights do not fit.
+            ModelError: The weights do not fit the network.
         """
         slot = self._free[-1] if self._free else self._used
         self.runtime.load(weights, slot=slot)
@@ -52,7 +52,7 @@ class Architecture:
         return slot
 
     def drop(self, slot: int) -> None:
-        """Forget a model."""
+        """Remove a model."""
         self.runtime.drop(slot)
         self._free.append(slot)
 
@@ -67,10 +67,10 @@ class _Model:
 
 @define(eq=False)
 class ModelCache:
-    """All models. Those that nobody uses leave, the least recently used first, when there are too many of them.
+    """All models. Unused ones are removed, least recently used first, once they exceed a size limit.
 
     Args:
-        budget_bytes: Weights kept of models that nobody uses.
+        budget_bytes: Size limit of the unused models.
     """
 
     budget_bytes: int
@@ -81,11 +81,11 @@ class ModelCache:
         return len(self._models)
 
     def has(self, architecture: Architecture, key: str) -> bool:
-        """Return whether a model is here."""
+        """Return whether a model is in the cache."""
         return (id(architecture), key) in self._models
 
     def add(self, architecture: Architecture, key: str, weights: Mapping[str, np.ndarray]) -> None:
-        """Take in a model that is not here yet; `hold` follows.
+        """Add a model; `hold` must follow.
 
         Raises:
             ModelError: The weights do not fit.
@@ -95,7 +95,7 @@ class ModelCache:
         self._idle_bytes += size
 
     def hold(self, architecture: Architecture, key: str) -> int:
-        """Count one more user of a model and return its slot."""
+        """Add a user of a model, and return its slot."""
         model = self._models[id(architecture), key]
         self._models.move_to_end((id(architecture), key))
         self._idle_bytes -= 0 if model.users else model.num_bytes
@@ -103,13 +103,13 @@ class ModelCache:
         return model.slot
 
     def release(self, architecture: Architecture, key: str) -> None:
-        """Count one user of a model less."""
+        """Remove a user of a model."""
         model = self._models[id(architecture), key]
         model.users -= 1
         self._idle_bytes += 0 if model.users else model.num_bytes
 
     def shrink(self) -> None:
-        """Let models go that nobody uses until the rest is within the budget."""
+        """Remove unused models until the rest is within the size limit."""
         for name, model in list(self._models.items()) if self._idle_bytes > self.budget_bytes else ():
             if self._idle_bytes <= self.budget_bytes:
                 return

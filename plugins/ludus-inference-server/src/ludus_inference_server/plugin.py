@@ -1,4 +1,4 @@
-"""What this distribution registers; imports nothing heavy."""
+"""Registers the runtime; imports no heavy modules."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ LUDUS_API = 1
 
 @hookimpl
 def ludus_register_inference() -> list[Component]:
-    """Offer ``server``."""
+    """Register ``server``."""
     return [
         Component(
             name="server",
             factory="ludus_inference_server.client:make_client",
             config="ludus_inference_server.config:ServerConfig",
             service="ludus_inference_server.worker:make_worker",
-            summary="one process decides for all samplers: many models in micro-batches, on CPU or GPU",
+            summary="one process evaluates the networks of all samplers in micro-batches, on CPU or GPU",
         )
     ]

@@ -1,16 +1,18 @@
-"""What runtimes and their server say to each other.
+"""The protocol between runtimes in samplers, the clients, and the inference server.
 
-A message is one small frame: a magic word with a version, then msgpack ``[kind, field, …]``. Arrays never travel in it:
-observations, answers and weights lie in shared memory, each file written by one side and mapped read-only by the other.
-A runtime says one thing at a time and repeats it until it is answered; answers carry the number of what they answer. ::
+A message is one small frame: a magic word with a version, then msgpack ``[kind, field, …]``. Observations, answers and
+weights are in shared memory; each file is written by one side and mapped read-only by the other. A client sends one
+request at a time and repeats it until it is answered; an answer contains the number of its request. ::
 
-    runtime → server    Open      here is my request area; make me an answer area
-                        Know      a slot of mine holds the model of this content: do you have it?
-                        Take      here are its weights
-                        Drop      a slot of mine is empty
-                        Run       evaluate the first rows of my area
-                        Leave     forget me; this alone is not answered
-    server → runtime    Opened, Known, Done; Lost: open again, I do not know you; Refused: this can never work
+    client → server    RegisterClient    registers the client's request buffer
+                       AssignModel       assigns the model of a content hash to a slot, if the server has it
+                       UploadModel       assigns a model to a slot, with its weights
+                       ClearSlot         clears a slot
+                       EvaluateRequest   evaluates the first rows of the request buffer
+                       ClientLeft        removes the client; not answered
+    server → client    ClientRegistered, ModelStatus, EvaluateResult
+                       UnknownClient     the client has to register again
+                       RequestRejected   the request can never succeed
 """
 
 from __future__ import annotations
@@ -29,23 +31,23 @@ from ludus_local.transport import ipc_address
 
 __all__ = [
     "MAX_FRAME_BYTES",
-    "ClientLeave",
-    "Done",
-    "Drop",
-    "Know",
-    "Known",
-    "Lost",
+    "AssignModel",
+    "ClearSlot",
+    "ClientLeft",
+    "ClientRegistered",
+    "EvaluateRequest",
+    "EvaluateResult",
     "Message",
-    "Open",
-    "Opened",
-    "Refused",
-    "Run",
-    "Take",
+    "ModelStatus",
+    "RegisterClient",
+    "RequestRejected",
+    "UnknownClient",
+    "UploadModel",
     "decode",
+    "decode_spans",
     "encode",
     "pack_specs",
     "service_address",
-    "spans_of",
     "unpack_specs",
 ]
 
@@ -56,10 +58,10 @@ _MAX_TEXT = 4096
 
 
 def service_address(sockets: Path, service: str) -> str:
-    """Return the address at which a service is asked, in the private folder of a run's sockets.
+    """Return the address of a service in the private folder of a run's sockets.
 
     Raises:
-        LinkError: Others can enter the folder.
+        LinkError: Other users can enter the folder.
     """
     check_private(sockets)
     return ipc_address(sockets, f"{service}.ask")
@@ -84,10 +86,15 @@ def _is_text(instance: object, attribute: attrs.Attribute[Any], value: Any) -> N
 
 
 @frozen
-class Open:
-    """Begin, or begin anew with another area: networks of `player` with that `architecture`, at most `rows` rows.
+class RegisterClient:
+    """Registers a client, or its new request buffer; all of its slots are empty then.
 
-    No slot holds a model.
+    Attributes:
+        player: Player whose network is evaluated.
+        architecture: Hash of the network, see `ludus_inference_server.server.architecture_key`.
+        file: Name of the request buffer.
+        specs: Layout of the buffer.
+        rows: Number of rows of the buffer.
     """
 
     number: int = field(validator=_is_count)
@@ -99,8 +106,8 @@ class Open:
 
 
 @frozen
-class Know:
-    """A slot holds the model with the content `key`."""
+class AssignModel:
+    """Assigns the model with the content hash `key` to a slot."""
 
     number: int = field(validator=_is_count)
     slot: int = field(validator=_is_count)
@@ -108,8 +115,8 @@ class Know:
 
 
 @frozen
-class Take:
-    """As `Know`, with the weights in a file."""
+class UploadModel:
+    """Assigns a model to a slot, with its weights in a file of shared memory."""
 
     number: int = field(validator=_is_count)
     slot: int = field(validator=_is_count)
@@ -119,23 +126,23 @@ class Take:
 
 
 @frozen
-class Drop:
-    """A slot is empty."""
+class ClearSlot:
+    """Clears a slot."""
 
     number: int = field(validator=_is_count)
     slot: int = field(validator=_is_count)
 
 
 @frozen
-class ClientLeave:
-    """The runtime is gone."""
+class ClientLeft:
+    """Removes the client."""
 
     number: int = field(validator=_is_count)
 
 
 @frozen
-class Run:
-    """Evaluate the first `rows` rows of the area.
+class EvaluateRequest:
+    """Evaluates the first `rows` rows of the request buffer.
 
     Attributes:
         spans: ``[n, 3] int64`` as bytes: slot, start, stop.
@@ -151,8 +158,8 @@ class Run:
 
 
 @frozen
-class Opened:
-    """Answers lie in that file."""
+class ClientRegistered:
+    """Answers `RegisterClient` with the file of the answers."""
 
     number: int = field(validator=_is_count)
     file: str = field(validator=_is_text)
@@ -160,52 +167,64 @@ class Opened:
 
 
 @frozen
-class Known:
-    """Whether the server has the model, which the slot holds then."""
+class ModelStatus:
+    """Answers whether the server has the model and has assigned it."""
 
     number: int = field(validator=_is_count)
-    known: bool = field(validator=validators.instance_of(bool))
+    available: bool = field(validator=validators.instance_of(bool))
 
 
 @frozen
-class Done:
-    """The rows are evaluated: these leaves of the answer area are written."""
+class EvaluateResult:
+    """Answers `EvaluateRequest`: these leaves of the answer buffer are written."""
 
     number: int = field(validator=_is_count)
     leaves: tuple[str, ...] = field(validator=validators.deep_iterable(validators.instance_of(str)))
 
 
 @frozen
-class Lost:
-    """The server has started anew, or has forgotten the runtime: open, and say everything again."""
+class UnknownClient:
+    """The server does not know the client: it was restarted, or has removed it."""
 
     number: int = field(validator=_is_count)
 
 
 @frozen
-class Refused:
-    """The server cannot do it, however often it is asked."""
+class RequestRejected:
+    """The request can never succeed."""
 
     number: int = field(validator=_is_count)
-    why: str = field(validator=_is_text)
+    reason: str = field(validator=_is_text)
 
 
-Message: TypeAlias = Open | Know | Take | Drop | ClientLeave | Run | Opened | Known | Done | Lost | Refused
+Message: TypeAlias = (
+    RegisterClient
+    | AssignModel
+    | UploadModel
+    | ClearSlot
+    | EvaluateRequest
+    | ClientLeft
+    | ClientRegistered
+    | ModelStatus
+    | EvaluateResult
+    | UnknownClient
+    | RequestRejected
+)
 _KINDS = {kind.__name__: kind for kind in get_args(Message)}
 
 
 def encode(message: Message) -> bytes:
-    """Turn a message into a frame."""
+    """Encode a message."""
     fields = [getattr(message, one.name) for one in attrs.fields(type(message))]
     packed: bytes = msgpack.packb([type(message).__name__, *fields])
     return _MAGIC + packed
 
 
 def decode(frame: bytes) -> Message:
-    """Turn a frame into a message.
+    """Decode a message.
 
     Raises:
-        WireError: It is none.
+        WireError: The frame is not a valid message.
     """
     if len(frame) > MAX_FRAME_BYTES or not frame.startswith(_MAGIC):
         raise WireError("not a message of the inference server")
@@ -220,7 +239,7 @@ def decode(frame: bytes) -> Message:
 
 
 def pack_specs(arrays: Mapping[str, ArraySpec]) -> Specs:
-    """Return specs as they travel."""
+    """Return specs as messages contain them."""
     return tuple((name, spec.dtype, spec.shape) for name, spec in arrays.items())
 
 
@@ -228,7 +247,7 @@ def unpack_specs(specs: Specs) -> Layout:
     """Return the layout of a file as a message declares it.
 
     Raises:
-        WireError: It declares something impossible.
+        WireError: A name, dtype or shape is invalid.
     """
     arrays = {}
     for name, dtype, shape in specs:
@@ -240,7 +259,7 @@ def unpack_specs(specs: Specs) -> Layout:
     return Layout(arrays)
 
 
-def spans_of(run: Run) -> np.ndarray:
+def decode_spans(run: EvaluateRequest) -> np.ndarray:
     """Return the spans of a request, ``[n, 3] int64``.
 
     Raises:

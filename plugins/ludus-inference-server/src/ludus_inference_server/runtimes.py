@@ -1,4 +1,4 @@
-"""What the server itself runs networks by."""
+"""The runtimes by which the server evaluates networks."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ class _Rows:
 
 
 class OnDevice(Eager):
-    """Runs a network on a torch device: one copy there for every leaf, one back for everything.
+    """Evaluates a network on a torch device: one copy to the device per leaf, one copy back.
 
     Args:
         module: The network; it is moved to the device.
-        request: What it was made for.
+        request: The request that it was made for.
         device: A torch device.
         bf16: Whether products are computed in bfloat16.
-        compiled: Whether torch compiles it, once for all models; the first failure of that is the last.
+        compiled: Whether torch compiles it, once for all models; not tried again after a failure.
         recorded: Whether it is recorded as a CUDA graph for each of a few numbers of rows, up to which spans are
             filled; see `ludus_torch.cuda_graphs.GraphedCallable`.
     """
@@ -69,7 +69,7 @@ class OnDevice(Eager):
         self._recorded: GraphedCallable[_Rows, Tensor] | None = (
             GraphedCallable(lambda rows: self._evaluate(rows.leaves, self._held)) if recorded else None
         )
-        # what recordings read: the weights of one slot at a time
+        # the weights that recordings read: those of one slot at a time
         self._held = {name: tensor.clone() for name, tensor in self._weights.items()} if recorded else {}
         self._holds = -1
         self._answers: dict[tuple[str, ...], list[tuple[str, torch.Size]]] = {}  # by the leaves given
@@ -137,7 +137,7 @@ class OnDevice(Eager):
         try:
             return self._compiled(weights, leaves)
         except Exception as error:  # noqa: BLE001 - a compiler may fail in any way
-            result = self._plain(weights, leaves)  # what fails here too is no fault of the compiler
+            result = self._plain(weights, leaves)  # an error of the network itself is raised here
             self._compiled = None
             log_compile_error(error)
             return result
@@ -171,7 +171,7 @@ def _filled(rows: int) -> int:
 
 
 def make_runtime(config: ServerConfig, module: nn.Module, request: NetworkRequest) -> Inference:
-    """Make the runtime that the options choose.
+    """Make the runtime of the options.
 
     Raises:
         ConfigError: The options contradict each other, or there is no such device.

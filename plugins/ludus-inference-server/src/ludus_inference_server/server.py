@@ -1,4 +1,4 @@
-"""The server without its sockets: takes frames, collects micro-batches, leaves answers in an outbox."""
+"""The server without its socket: handles frames, collects micro-batches, and puts answers into an outbox."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import hashlib
 import logging
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 from attrs import define, field
 from ludus.errors import LinkError, ModelError, WireError
@@ -16,34 +17,35 @@ from ludus_local.memory import ArraySpec, Layout, SharedFolder, is_running
 from ludus_inference_server.batches import Batch, Client, Request, run
 from ludus_inference_server.models import Architecture, ModelCache, content_key
 from ludus_inference_server.protocol import (
-    ClientLeave,
-    Done,
-    Drop,
-    Know,
-    Known,
-    Lost,
+    AssignModel,
+    ClearSlot,
+    ClientLeft,
+    ClientRegistered,
+    EvaluateRequest,
+    EvaluateResult,
     Message,
-    Open,
-    Opened,
-    Refused,
-    Run,
-    Take,
+    ModelStatus,
+    RegisterClient,
+    RequestRejected,
+    UnknownClient,
+    UploadModel,
     decode,
+    decode_spans,
     encode,
     pack_specs,
-    spans_of,
     unpack_specs,
 )
 
 __all__ = ["Server", "architecture_key"]
 
-_ACTIVE_S = 0.1  # a process that has asked so recently is likely to ask again
-_LOOK_S = 1.0  # between two looks for processes that have ended
+_CLIENT_MESSAGES = (RegisterClient, AssignModel, UploadModel, ClearSlot, ClientLeft, EvaluateRequest)
+_ACTIVE_S = 0.1  # a process that has sent a request so recently is likely to send another
+_CHECK_INTERVAL_S = 1.0  # between two checks for processes that have ended
 _log = logging.getLogger("ludus.inference")
 
 
 def architecture_key(network: Network) -> str:
-    """Return a hash of layers, shapes of weights, heads and inputs: what tells the networks of one player apart."""
+    """Return a hash of layers, shapes of weights, heads and inputs, which distinguishes the networks of a player."""
     shapes = [(name, tuple(tensor.shape)) for name, tensor in network.module.state_dict().items()]
     words = f"{network.module} {network.request} {shapes}"
     return hashlib.blake2b(words.encode(), digest_size=16).hexdigest()
@@ -51,96 +53,109 @@ def architecture_key(network: Network) -> str:
 
 @define(eq=False, kw_only=True)
 class Server:
-    """Serves many runtimes and many models.
+    """Evaluates the networks of many clients and models.
 
     Args:
-        networks: By player; makes the networks that its policies run.
-        make_runtime: Makes what evaluates a network.
-        folder: Where answers lie, and the files of others.
-        shelf: For models.
-        max_rows: A batch of so many rows does not wait.
-        deadline_s: No request waits longer for others.
+        networks: By player: a function that makes the networks of its policies.
+        make_runtime: Makes the runtime of a network.
+        folder: Shared memory of answers and requests.
+        model_cache: The models.
+        max_rows: Rows from which on a batch does not wait.
+        deadline_s: Longest time that a request waits for others.
+
+    Attributes:
+        outbox: Frames to send, as (client, frame).
+        counts: Counters of rows, batches, requests, models and dropped messages.
+        waited_s: Time that all requests together have waited for others.
     """
 
     networks: Mapping[str, Callable[[], Sequence[Network]]]
     make_runtime: Callable[[Network], Inference]
     folder: SharedFolder
-    shelf: ModelCache
+    model_cache: ModelCache
     max_rows: int
     deadline_s: float
     outbox: list[tuple[str, bytes]] = field(init=False, factory=list)
-    counts: Counter[str] = field(init=False, factory=Counter)  # of everything, from the beginning
-    waited_s: float = field(init=False, default=0.0)  # of all requests together, for others
+    counts: Counter[str] = field(init=False, factory=Counter)
+    waited_s: float = field(init=False, default=0.0)
     _architectures: dict[tuple[str, str], Architecture] = field(init=False, factory=dict)
     _clients: dict[str, Client] = field(init=False, factory=dict)
     _batches: dict[tuple[int, tuple[str, ...]], Batch] = field(init=False, factory=dict)
-    _looked_s: float = field(init=False, default=0.0)
+    _checked_s: float = field(init=False, default=0.0)
 
     # -- messages ------------------------------------------------------------------------------------------------
 
     def handle(self, peer: str, frame: bytes, now_s: float) -> None:
-        """Take one frame; what is not a message of a client is counted and dropped."""
+        """Handle one frame; invalid messages are counted and dropped."""
         try:
             message = decode(frame)
-            if not isinstance(message, Open | Know | Take | Drop | ClientLeave | Run):
-                raise WireError(f"{type(message).__name__} is for runtimes")
+            if not isinstance(message, _CLIENT_MESSAGES):
+                raise WireError(f"{type(message).__name__} is a message of the server")
         except WireError as error:
-            self._drop(peer, error)
+            self._count_dropped(peer, error)
             return
         client = self._clients.get(peer)
-        if isinstance(message, ClientLeave):
+        if isinstance(message, ClientLeft):
             if client is not None:
-                self._forget(client)
-            return
-        if client is not None and message.number <= client.number:  # it is impatient, or late
-            if client.reply and message.number == client.number:
-                self.outbox.append((peer, client.reply))
-            return
-        if client is None and not isinstance(message, Open):
-            self.outbox.append((peer, encode(Lost(message.number))))
-            return
-        try:
-            answer = (
-                self._open(peer, message) if isinstance(message, Open) else self._take(self._clients[peer], message)
+                self._remove_client(client)
+        elif client is not None and message.number <= client.number:
+            self._repeat_reply(client, message.number)
+        elif isinstance(message, RegisterClient):
+            answer = self._answer(peer, partial(self._register, peer, message), message)
+            self._reply(peer, message, answer, now_s)
+        elif client is None:
+            self.outbox.append((peer, encode(UnknownClient(message.number))))
+        else:
+            self._reply(
+                peer, message, self._answer(peer, partial(self._handle_client, client, message), message), now_s
             )
-        except (WireError, ModelError, LinkError) as error:
-            self._drop(peer, error)
-            answer = Refused(message.number, str(error)[:1000])
-        self._settle(peer, message, answer, now_s)
 
-    def _settle(self, peer: str, message: Message, answer: Message | None, now_s: float) -> None:
+    def _repeat_reply(self, client: Client, number: int) -> None:
+        """Send the reply to the last request again; older requests are ignored."""
+        if client.reply and number == client.number:
+            self.outbox.append((client.name, client.reply))
+
+    def _answer(self, peer: str, handler: Callable[[], Message | None], message: Message) -> Message | None:
+        """Return the answer of a handler; a rejection if it raises."""
+        try:
+            return handler()
+        except (WireError, ModelError, LinkError) as error:
+            self._count_dropped(peer, error)
+            return RequestRejected(message.number, str(error)[:1000])
+
+    def _reply(self, peer: str, message: Message, answer: Message | None, now_s: float) -> None:
         client = self._clients.get(peer)
         reply = b"" if answer is None else encode(answer)
         if client is not None:
             client.number, client.reply, client.asked_s = message.number, reply, now_s
-            if isinstance(message, Run) and answer is None:
-                self._queue(client, message, now_s)
+            if isinstance(message, EvaluateRequest) and answer is None:
+                self._enqueue(client, message, now_s)
         if reply:
             self.outbox.append((peer, reply))
 
-    def _drop(self, peer: str, error: Exception) -> None:
+    def _count_dropped(self, peer: str, error: Exception) -> None:
         self.counts["dropped"] += 1
-        if self.counts["dropped"] & (self.counts["dropped"] - 1) == 0:  # 1, 2, 4 …: no flood in the log
+        if self.counts["dropped"].bit_count() == 1:  # 1, 2, 4, 8 …
             _log.warning("dropped message %d, from %r: %s", self.counts["dropped"], peer[:64], error)
 
     # -- clients -------------------------------------------------------------------------------------------------
 
-    def _open(self, peer: str, message: Open) -> Message:
+    def _register(self, peer: str, message: RegisterClient) -> Message:
         architecture = self._architecture(message.player, message.architecture)
         owner = peer.rpartition(".")[0]
         layout = unpack_specs(message.specs)
         if not all(spec.shape and spec.shape[0] == message.rows for spec in layout.specs.values()):
-            raise WireError(f"an area for {message.rows} rows has leaves with others")
+            raise WireError(f"request buffer for {message.rows} rows: a leaf has another number of rows")
         before = self._clients.get(peer)
         if before is not None and before.architecture is not architecture:
-            raise WireError("a runtime runs one network")
+            raise WireError("a client evaluates one network")
         area = self.folder.attach(owner, message.file, layout)
         heads = {**architecture.request.heads, **architecture.request.critic_heads}
         specs = {f"heads/{name}": ArraySpec(dtype="<f4", shape=(message.rows, size)) for name, size in heads.items()}
         specs |= {name: spec for name, spec in layout.specs.items() if name.startswith("state/")}
         answer = self.folder.create(Layout(specs))
         if before is not None:
-            self._forget(before)
+            self._remove_client(before)
         self._clients[peer] = Client(
             name=peer,
             pid=int(area.words[1]),
@@ -149,7 +164,7 @@ class Server:
             answer=answer,
             rows=message.rows,
         )
-        return Opened(message.number, answer.name, pack_specs(specs))
+        return ClientRegistered(message.number, answer.name, pack_specs(specs))
 
     def _architecture(self, player: str, key: str) -> Architecture:
         if player not in self.networks:
@@ -161,43 +176,46 @@ class Server:
             self._architectures[player, key] = Architecture(self.make_runtime(found[0]), found[0].request)
         return self._architectures[player, key]
 
-    def _take(self, client: Client, message: Know | Take | Drop | Run) -> Message | None:
+    def _handle_client(
+        self, client: Client, message: AssignModel | UploadModel | ClearSlot | EvaluateRequest
+    ) -> Message | None:
+        """Handle a request of a client, and return the answer; None for an evaluation, which is answered later."""
         match message:
-            case Run():
+            case EvaluateRequest():
                 self._check(client, message)
                 return None
-            case Drop():
+            case ClearSlot():
                 self._release(client, message.slot)
-                return Known(message.number, True)
-        if isinstance(message, Take) and not self.shelf.has(client.architecture, message.key):
+                return ModelStatus(message.number, True)
+        if isinstance(message, UploadModel) and not self.model_cache.has(client.architecture, message.key):
             owner = client.name.rpartition(".")[0]
             weights = self.folder.attach(owner, message.file, unpack_specs(message.specs)).copies[0]
             if content_key(weights) != message.key:
-                raise WireError("weights are not what their key says")
-            self.shelf.add(client.architecture, message.key, weights)
+                raise WireError("weights do not match their key")
+            self.model_cache.add(client.architecture, message.key, weights)
             self.counts["models_taken"] += 1
-        known = self.shelf.has(client.architecture, message.key)
-        if known:
-            slot = self.shelf.hold(client.architecture, message.key)
+        available = self.model_cache.has(client.architecture, message.key)
+        if available:
+            slot = self.model_cache.hold(client.architecture, message.key)
             self._release(client, message.slot)
             client.models[message.slot], client.slots[message.slot] = message.key, slot
-        return Known(message.number, known)
+        return ModelStatus(message.number, available)
 
     def _release(self, client: Client, slot: int) -> None:
         if slot in client.models:
             client.slots.pop(slot)
-            self.shelf.release(client.architecture, client.models.pop(slot))
-            self.shelf.shrink()
+            self.model_cache.release(client.architecture, client.models.pop(slot))
+            self.model_cache.shrink()
 
-    def _look(self, now_s: float) -> None:
-        """Forget runtimes whose processes have ended."""
-        if now_s - self._looked_s < _LOOK_S:
+    def _remove_ended(self, now_s: float) -> None:
+        """Remove clients whose processes have ended."""
+        if now_s - self._checked_s < _CHECK_INTERVAL_S:
             return
-        self._looked_s = now_s
+        self._checked_s = now_s
         for client in [client for client in self._clients.values() if client.reply and not is_running(client.pid)]:
-            self._forget(client)
+            self._remove_client(client)
 
-    def _forget(self, client: Client) -> None:
+    def _remove_client(self, client: Client) -> None:
         for slot in list(client.models):
             self._release(client, slot)
         client.answer.path.unlink(missing_ok=True)
@@ -205,16 +223,16 @@ class Server:
 
     # -- batches -------------------------------------------------------------------------------------------------
 
-    def _check(self, client: Client, message: Run) -> None:
-        spans = spans_of(message)
+    def _check(self, client: Client, message: EvaluateRequest) -> None:
+        spans = decode_spans(message)
         if message.rows > client.rows:
-            raise WireError(f"{message.rows} rows in an area for {client.rows}")
+            raise WireError(f"{message.rows} rows, the request buffer has {client.rows}")
         if unknown := set(spans[:, 0].tolist()) - client.slots.keys():
             raise WireError(f"slots {sorted(unknown)[:4]} hold no model")
 
-    def _queue(self, client: Client, message: Run, now_s: float) -> None:
+    def _enqueue(self, client: Client, message: EvaluateRequest, now_s: float) -> None:
         groups = (("privileged",) if message.privileged else ()) + (("state",) if message.state else ())
-        spans = [Span(client.slots[slot], start, stop) for slot, start, stop in spans_of(message).tolist()]
+        spans = [Span(client.slots[slot], start, stop) for slot, start, stop in decode_spans(message).tolist()]
         batch = self._batches.setdefault((id(client.architecture), groups), Batch(client.architecture))
         area = {n: leaf for n, leaf in client.area.copies[0].items() if n.partition("/")[0] in ("observation", *groups)}
         batch.requests.append(
@@ -222,35 +240,37 @@ class Server:
         )
 
     def wait_s(self, now_s: float) -> float | None:
-        """Return how long the next batch may wait; None where there is none."""
+        """Return how long the next batch may wait; None without a batch."""
         if not self._batches:
             return None
         return max(0.0, min(batch.since_s for batch in self._batches.values()) + self.deadline_s - now_s)
 
     def advance(self, now_s: float) -> None:
-        """Run every batch that is full, has waited for long enough, or that nobody is left to join."""
-        nobody = self._all_wait(now_s)
+        """Run every batch that is full, has reached its deadline, or that no further request can join."""
+        all_wait = self._all_wait(now_s)
         for key, batch in list(self._batches.items()):
-            if nobody or batch.rows >= self.max_rows or now_s >= batch.since_s + self.deadline_s:
+            if all_wait or batch.rows >= self.max_rows or now_s >= batch.since_s + self.deadline_s:
                 del self._batches[key]
                 self._run(batch, now_s)
-        self._look(now_s)
+        self._remove_ended(now_s)
 
     def _all_wait(self, now_s: float) -> bool:
-        """Return whether every process that has asked lately waits for an answer: then no request can come."""
-        lately = {client.pid for client in self._clients.values() if now_s - client.asked_s < _ACTIVE_S}
+        """Return whether every process with a recent request waits for an answer; then no request can arrive."""
+        active = {client.pid for client in self._clients.values() if now_s - client.asked_s < _ACTIVE_S}
         waiting = {r.client.pid for batch in self._batches.values() for r in batch.requests}
-        return lately <= waiting
+        return active <= waiting
 
     def _run(self, batch: Batch, now_s: float) -> None:
         try:
             leaves = run(batch)
-        except Exception as error:  # noqa: BLE001 - the code of a network may raise anything; who asked is told
-            why, leaves = f"{type(error).__name__}: {error}"[:1000], ()
+        except Exception as error:  # noqa: BLE001 - the code of a network may raise anything; the clients get the error
+            error_text, leaves = f"{type(error).__name__}: {error}"[:1000], ()
         else:
-            why = ""
+            error_text = ""
         for request in batch.requests:
-            answer = Refused(request.number, why) if why else Done(request.number, leaves)
+            answer = (
+                RequestRejected(request.number, error_text) if error_text else EvaluateResult(request.number, leaves)
+            )
             request.client.reply = encode(answer)
             self.outbox.append((request.client.name, request.client.reply))
             self.waited_s += now_s - request.since_s
@@ -260,10 +280,10 @@ class Server:
 
     @property
     def clients(self) -> int:
-        """Return how many runtimes there are."""
+        """Return the number of clients."""
         return len(self._clients)
 
     @property
     def models(self) -> int:
-        """Return how many models there are."""
-        return len(self.shelf)
+        """Return the number of models."""
+        return len(self.model_cache)

@@ -1,4 +1,4 @@
-"""The server's process: one socket around the server."""
+"""The service: the server with its socket."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from ludus_inference_server.server import Server
 __all__ = ["InferenceService"]
 
 _IDLE_MS = 20
-_MOST = 1024  # messages taken before the next look at batches
+_MAX_MESSAGES = 1024  # received before batches are checked again
 
 
 class InferenceService:
-    """The server behind a socket.
+    """The server with a socket.
 
     Args:
-        config: The options.
-        name: Under which it is reached.
-        sockets: In which folder.
+        config: Options of the server.
+        name: Worker name of the service.
+        sockets: Folder of the sockets.
         networks: As in `ludus.service.ServiceContext`.
 
     Raises:
@@ -48,12 +48,11 @@ class InferenceService:
         folder = SharedFolder.beside(sockets, name)
         if folder is None:
             raise RunError("the inference server needs shared memory; choose another sampling.inference")
-
         self._server = Server(
             networks=networks,
             make_runtime=lambda network: make_runtime(config, network.module, network.request),
             folder=folder,
-            shelf=ModelCache(config.cache_mb * 2**20),
+            model_cache=ModelCache(config.cache_mb * 2**20),
             max_rows=config.max_rows,
             deadline_s=config.deadline_ms / 1000,
         )
@@ -67,26 +66,26 @@ class InferenceService:
             self.close()
             raise LinkError(f"cannot bind {address}: {error}") from None
         self._reported: Counter[str] = Counter()
-        self._reported_s = (time.monotonic(), 0.0)  # when, and what had been waited by then
+        self._reported_s = (time.monotonic(), 0.0)  # time, and `waited_s` at that time
 
     @property
     def count(self) -> int:
-        """Return how many rows were evaluated so far."""
+        """Return the number of evaluated rows."""
         return self._server.counts["rows"]
 
     def work(self) -> None:
-        """Take what has come, waiting at most 20 ms for it, and run the batches that are due."""
+        """Handle received messages, waiting up to 20 ms for one, and run the batches that are due."""
         wait_s = self._server.wait_s(time.monotonic())
         if self._socket.poll(_IDLE_MS if wait_s is None else min(_IDLE_MS, math.ceil(wait_s * 1000))):
             self._receive()
         self._server.advance(time.monotonic())
         for peer, frame in self._server.outbox:
-            self._socket.send_multipart([peer.encode(), frame], zmq.NOBLOCK)  # to those who are gone it is dropped
+            self._socket.send_multipart([peer.encode(), frame], zmq.NOBLOCK)  # dropped if the client has disconnected
         self._server.outbox.clear()
 
     def _receive(self) -> None:
         now_s = time.monotonic()
-        for _ in range(_MOST):
+        for _ in range(_MAX_MESSAGES):
             try:
                 peer, *frames = self._socket.recv_multipart(zmq.NOBLOCK)
             except zmq.Again:
@@ -94,7 +93,7 @@ class InferenceService:
             self._server.handle(peer.decode("latin-1"), frames[0] if len(frames) == 1 else b"", now_s)
 
     def metrics(self) -> Mapping[str, float]:
-        """Return rates, sizes and waits since the last call, and what there is now."""
+        """Return rates, batch sizes and waits since the last call, and the current numbers."""
         now_s, waited_s, counts = time.monotonic(), self._server.waited_s, Counter(self._server.counts)
         seconds, waited = now_s - self._reported_s[0], waited_s - self._reported_s[1]
         new = {name: counts[name] - self._reported[name] for name in counts}

@@ -1,4 +1,4 @@
-"""The worker around the server."""
+"""The worker that runs the server."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _REPORT_S = 1.0
 
 @define(kw_only=True)
 class ServiceWorker:
-    """Runs the server and reports its numbers. It does not stop when told: samplers may still wait for it."""
+    """Runs the server and reports its metrics. It ignores `Stop`, since samplers may still wait for answers."""
 
     name: str
     service: InferenceService
@@ -33,18 +33,18 @@ class ServiceWorker:
 
     @property
     def count(self) -> int:
-        """Return how many useful things were done so far."""
+        """Return the number of evaluated rows."""
         return self.service.count
 
     def start(self) -> None:
-        """Introduce itself."""
+        """Register with the coordinator."""
         self.link.send(COORDINATOR, Hello(pid=os.getpid()))
 
     def handle(self, peer: str, message: Any) -> None:
-        """Nothing is asked of it here."""
+        """Ignore messages; clients use a socket of their own."""
 
     def work(self) -> bool:
-        """Serve, and be called again at once: it is the service that waits."""
+        """Serve requests; always returns True, since the service itself waits for them."""
         self.service.work()
         if self.clock() - self._reported_s > _REPORT_S:
             self._reported_s = self.clock()
@@ -52,7 +52,7 @@ class ServiceWorker:
         return True
 
     def close(self) -> None:
-        """Free everything."""
+        """Close the service."""
         self.service.close()
 
 
