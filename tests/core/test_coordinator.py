@@ -29,7 +29,7 @@ from ludus._store.store import Store
 from ludus.errors import LudusError, StoreError
 from ludus.matchmaker import Pairing, PoolChange
 from ludus.recovery import ResumePoint
-from ludus_dummy.events import heard
+from ludus_dummy.events import received_events
 
 
 def tell(runner, message, *, peer="sampler-0"):
@@ -72,7 +72,7 @@ def test_nothing_is_answered_before_it_is_committed(league, monkeypatch):
     """If the disk refuses, no acknowledgement leaves and no plugin hears of it."""
     runner = league()
     (fixture,) = fixtures(runner)
-    heard.clear()
+    received_events.clear()
     before = len(runner.sent)
 
     def refuse(store):
@@ -83,7 +83,7 @@ def test_nothing_is_answered_before_it_is_committed(league, monkeypatch):
     with pytest.raises(StoreError, match="the disk is full"):
         runner.coordinator.flush()
     assert len(runner.sent) == before
-    assert not heard
+    assert not received_events
 
 
 def test_answers_leave_after_the_commit(league, monkeypatch):
@@ -138,13 +138,13 @@ def test_plugins_hear_of_matches_and_models(league):
     """After the commit, once each."""
     runner = league()
     (fixture,) = fixtures(runner)
-    heard.clear()
+    received_events.clear()
     tell(runner, results(fixture))
     freeze(runner, 1)
     freeze(runner, 1)
-    assert [name for name, _ in heard] == ["match_ended", "model_frozen"]
-    assert heard[0][1] == (str(fixture.id), fixture.participants, (8.0, 0.0), 8)
-    assert heard[1][1][:2] == ("main", "main@1")
+    assert [name for name, _ in received_events] == ["match_ended", "model_frozen"]
+    assert received_events[0][1] == (str(fixture.id), fixture.participants, (8.0, 0.0), 8)
+    assert received_events[1][1][:2] == ("main", "main@1")
 
 
 # -- training fixtures -----------------------------------------------------------------------------------------------

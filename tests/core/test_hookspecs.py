@@ -83,10 +83,10 @@ def test_register_hooks_bring_components(kind):
 @pytest.mark.parametrize("event", EVENTS)
 def test_events_arrive_with_their_arguments(event):
     """ludus-dummy hears exactly what was emitted; every event needs an example here."""
-    from ludus_dummy.events import heard
+    from ludus_dummy.events import received_events
 
     load_plugins(allow=["ludus-dummy"]).emit(event, **EXAMPLES[event])
     assert EXAMPLES[event].keys() == inspect.signature(getattr(hookspecs, event)).parameters.keys()
-    name, arguments = heard[-1]
+    name, arguments = received_events[-1]
     assert name == event.removeprefix("ludus_")
     assert arguments == tuple(EXAMPLES[event].values())

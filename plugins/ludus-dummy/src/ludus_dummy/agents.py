@@ -1,4 +1,4 @@
-"""Scripted agents: one that knows no game and one that knows ``dummy-count`` by heart."""
+"""Scripted agents: one for any game, and a perfect one for ``dummy-count``."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ __all__ = ["Perfect", "Random"]
 
 
 class Random:
-    """Chooses uniformly among legal actions; real-valued actions uniformly in their box, near 0 where it is open."""
+    """Chooses uniformly among legal actions; continuous actions uniformly in their box, near 0 if it is unbounded."""
 
-    def __init__(self, config: None, *, spec: EnvironmentSpec, role: str) -> None:  # noqa: ARG002 - the kind's signature
+    def __init__(self, config: None, *, spec: EnvironmentSpec, role: str) -> None:  # noqa: ARG002 - signature of the factory
         self._space = spec.role(role).action_space
 
     def act(
@@ -44,11 +44,11 @@ class Random:
         return np.stack([part.argmax(1) for part in parts], axis=1)
 
     def reset(self, seat_ids: np.ndarray) -> None:
-        """Forget nothing: there is no memory."""
+        """Do nothing: the agent is stateless."""
 
 
 class Perfect:
-    """Plays ``dummy-count`` perfectly but for a share of random decisions."""
+    """Plays ``dummy-count`` perfectly except for a share of random decisions."""
 
     def __init__(self, config: PerfectConfig, *, spec: EnvironmentSpec, role: str) -> None:
         space = spec.role(role).action_space
@@ -72,4 +72,4 @@ class Perfect:
         return np.where(rng.random((len(missing), 1)) < self._error_rate, random, perfect)
 
     def reset(self, seat_ids: np.ndarray) -> None:
-        """Forget nothing: there is no memory."""
+        """Do nothing: the agent is stateless."""

@@ -1,4 +1,4 @@
-"""The algorithm ``dummy-gradient``: REINFORCE with a baseline [Williams 1992] on linear functions, in numpy.
+"""The algorithm ``dummy-gradient``: REINFORCE with a baseline [Williams 1992] on linear functions, in NumPy.
 
 With features x (all observation leaves, flattened) the policy is ``softmax(x @ policy)`` over legal choices, label
 by label, and the baseline ``x @ value``.
@@ -43,7 +43,7 @@ class Gradient:
 
     @property
     def segment_decisions(self) -> int:
-        """Return T."""
+        """Return T, the maximum length of a segment."""
         return self._config.segment_decisions
 
     def make_policy(self) -> LinearPolicy:
@@ -51,7 +51,7 @@ class Gradient:
         return LinearPolicy(self._features, self._sizes)
 
     def make_trainer(self, *, seed: int, device: str = "cpu") -> GradientTrainer:
-        """Make a trainer whose policy starts uniform but for a little seeded noise; it always runs on the CPU."""
+        """Make a trainer whose initial policy is uniform up to small seeded noise; it always runs on the CPU."""
         del device
         noise = np.random.default_rng(seed).normal(0.0, 0.01, (self._features, sum(self._sizes)))
         return GradientTrainer(self._config, LinearPolicy(self._features, self._sizes, noise.astype(np.float32)))
@@ -61,9 +61,9 @@ class LinearPolicy:
     """A softmax over linear scores, label by label.
 
     Args:
-        features: Number of features F, the constant one included.
+        features: Number of features F, including the constant.
         sizes: Choices of each label; A is their sum.
-        policy: Initial weights ``[F, A] float32``; zeros where None.
+        policy: Initial weights ``[F, A] float32``; None for zeros.
     """
 
     def __init__(self, features: int, sizes: Sequence[int], policy: np.ndarray | None = None) -> None:
@@ -88,7 +88,7 @@ class LinearPolicy:
         return estimate
 
     def initial_state(self, rows: int) -> Leaves:
-        """Return nothing: the policy is stateless."""
+        """Return an empty state: the policy is stateless."""
         del rows
         return {}
 
@@ -103,14 +103,14 @@ class LinearPolicy:
             ModelError: Names or shapes do not fit.
         """
         expected = {name: array.shape for name, array in self.weights().items()}
-        given = {name: array.shape for name, array in weights.items()}
-        if given != expected:
-            raise ModelError(f"dummy-gradient expected weights {expected}, got {given}")
+        shapes = {name: array.shape for name, array in weights.items()}
+        if shapes != expected:
+            raise ModelError(f"dummy-gradient expected weights {expected}, got {shapes}")
         self.policy = np.array(weights["policy"], np.float32)
         self.value = np.array(weights["value"], np.float32)
 
     def log_probs(self, x: np.ndarray, action_mask: np.ndarray | None) -> np.ndarray:
-        """Return ``[n, A]`` log-probabilities for features ``[n, F]``; -inf where masked."""
+        """Return ``[n, A]`` log-probabilities for features ``[n, F]``; -inf for masked choices."""
         logits = x @ self.policy
         if action_mask is not None:
             logits = np.where(action_mask, logits, -np.inf)
@@ -127,11 +127,11 @@ class LinearPolicy:
 
 
 class GradientTrainer:
-    """Follows the policy gradient, one step per update.
+    """Makes one step along the policy gradient per update.
 
     Args:
         config: Step size, discount and entropy bonus.
-        policy: The policy whose weights it changes.
+        policy: Policy whose weights are trained.
     """
 
     def __init__(self, config: GradientConfig, policy: LinearPolicy) -> None:
@@ -141,11 +141,11 @@ class GradientTrainer:
 
     @property
     def batch_decisions(self) -> int:
-        """Return how many fresh decisions one update wants."""
+        """Return the number of new decisions per update."""
         return self._config.batch_decisions
 
     def update(self, batch: SegmentBatch, *, progress: float) -> UpdateResult:
-        """Take one step on all trainable decisions; see `ludus.algorithm.Trainer`."""
+        """Make one step on all trainable decisions; see `ludus.algorithm.Trainer`."""
         del progress
         used = batch.trainable()
         shape = used.shape
@@ -174,9 +174,9 @@ class GradientTrainer:
         gradient = advantage[:, None] * (taken - probs)
         gradient -= self._config.ent_coef * probs * (log_probs + per_label)
         step = self._config.learning_rate / max(len(x), 1)
-        with np.errstate(invalid="ignore", over="ignore"):  # looked for below
+        with np.errstate(invalid="ignore", over="ignore"):  # checked below
             policy = self._policy.policy + step * (x.T @ gradient)
-            # The sum of squares bounds the curvature, so that this step is stable whatever the observations' scale.
+            # The sum of squares bounds the curvature, so the step is stable for observations of any scale.
             value = self._policy.value + x.T @ advantage / max(float((x * x).sum()), 1e-6)
         if not (np.isfinite(policy).all() and np.isfinite(value).all()):
             raise ContractError("dummy-gradient: a gradient is not finite; lower learning_rate or check the rewards")
@@ -192,7 +192,7 @@ class GradientTrainer:
         return self._policy.weights()
 
     def load_weights(self, weights: Weights) -> None:
-        """Start from the weights of a model.
+        """Copy the weights of a model.
 
         Raises:
             ModelError: Names or shapes do not fit.
@@ -200,11 +200,11 @@ class GradientTrainer:
         self._policy.load(weights)
 
     def state(self) -> dict[str, np.ndarray]:
-        """Return the number of updates made, all there is besides the weights."""
+        """Return the number of updates."""
         return {"updates": np.array(self._updates, np.int64)}
 
     def load_state(self, state: Weights) -> None:
-        """Go on from `state()`."""
+        """Restore the number of updates."""
         self._updates = int(state["updates"])
 
 
@@ -219,18 +219,18 @@ def features(observation: Leaves) -> np.ndarray:
 def returns(batch: SegmentBatch, values: np.ndarray, *, gamma: float) -> np.ndarray:
     """Return discounted returns ``[T+1, N]`` of trainable decisions; other entries hold their value.
 
-    ``returns[t] = reward[t] + gamma * returns[t+1]``, without the second term where the match terminated.
+    ``returns[t] = reward[t] + gamma * returns[t+1]``, without the second term if the match terminated.
 
     Args:
         batch: The segments.
-        values: ``[T+1, N]`` estimates to bootstrap from.
+        values: ``[T+1, N]`` bootstrap values.
         gamma: Discount per decision.
     """
     used = batch.trainable()
     result = values.copy()
     for t in range(len(result) - 2, -1, -1):
-        ahead = np.where(batch.terminated[t], 0.0, result[t + 1])
-        result[t] = np.where(used[t], batch.reward[t] + gamma * ahead, result[t])
+        next_return = np.where(batch.terminated[t], 0.0, result[t + 1])
+        result[t] = np.where(used[t], batch.reward[t] + gamma * next_return, result[t])
     return result
 
 

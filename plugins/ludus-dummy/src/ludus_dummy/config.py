@@ -11,7 +11,7 @@ __all__ = [
     "GuessConfig",
     "LinearConfig",
     "PerfectConfig",
-    "RestartsConfig",
+    "ResetConfig",
     "ScaleConfig",
     "UniformConfig",
 ]
@@ -23,7 +23,7 @@ class CountConfig:
 
     target: int = option(10, between(2, 1000), help="count that wins the match")
     most: int = option(3, between(1, 100), help="largest number a seat may add")
-    tick_limit: int = option(0, at_least(0), help="truncate matches as draws after so many ticks; 0: never")
+    tick_limit: int = option(0, at_least(0), help="ticks after which matches are truncated as draws; 0: never")
 
 
 @frozen(kw_only=True)
@@ -31,7 +31,7 @@ class GuessConfig:
     """Options of the environment ``dummy-guess``."""
 
     places: int = option(3, between(2, 100), help="places to hide in")
-    rounds: int = option(4, between(1, 1000), help="rounds per match, all of the same tick length")
+    rounds: int = option(4, between(1, 1000), help="rounds per match")
 
 
 @frozen(kw_only=True)
@@ -61,7 +61,7 @@ class GradientConfig:
     """Options of the algorithm ``dummy-gradient``."""
 
     learning_rate: float = option(
-        2.0, between(0.0, 100.0), help="step size of the policy weights; the baseline needs none"
+        2.0, between(0.0, 100.0), help="step size of the policy weights; the baseline has its own"
     )
     gamma: float = option(1.0, between(0.0, 1.0), help="discount per decision, in [0, 1]")
     ent_coef: float = option(0.01, between(0.0, 10.0), help="weight of the entropy bonus")
@@ -74,18 +74,18 @@ class UniformConfig:
     """Options of the matchmaker ``dummy-uniform``."""
 
     self_play: float = option(0.5, between(0.0, 1.0), help="share of fixtures against live players, in [0, 1]")
-    keep: int = option(10, between(1, 100_000), help="models per player that stay in the pool 'dummy'")
+    keep: int = option(10, between(1, 100_000), help="maximum number of models per player in the pool 'dummy'")
 
 
 @frozen(kw_only=True)
-class RestartsConfig:
+class ResetConfig:
     """Options of the rule ``dummy-reset``."""
 
-    models: int = option(4, at_least(1), help="models that a generation freezes before the player starts anew")
+    models: int = option(4, at_least(1), help="models of a generation after which the player is reset")
 
 
 @frozen(kw_only=True)
 class ShareConfig:
     """Options of the rating ``dummy-share``."""
 
-    prior_matches: int = option(2, at_least(1), help="drawn matches that everybody begins with")
+    prior_matches: int = option(2, at_least(1), help="drawn matches added to the results of every participant")

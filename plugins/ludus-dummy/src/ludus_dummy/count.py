@@ -1,8 +1,8 @@
 """The environment ``dummy-count``: two seats take turns to add to a count.
 
 A match starts at a small count drawn from its seed, or at the count that the scenario ``start-at`` names. Seat 0
-begins. The seat to move adds 1 to `most`; whoever reaches `target` wins. A position is lost exactly when the
-remainder is a multiple of ``most + 1``, so that seat 0 wins three starts of four at the default options.
+moves first. The acting seat adds 1 to `most`; the seat that reaches `target` wins. A position is lost if the remainder
+is a multiple of ``most + 1``, so that seat 0 can win three of four starts with the default options.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["Count"]
 
 
 class Count:
-    """`num_matches` games of counting, one row each; arrays are allocated once and overwritten by every step."""
+    """`num_matches` matches; all arrays are allocated once and overwritten by every step."""
 
     def __init__(self, config: CountConfig, *, num_matches: int) -> None:
         self.config = config
@@ -50,16 +50,16 @@ class Count:
         if scenarios is not None:
             checked = checked_scenarios(scenarios, len(indices), known={"start-at": ("count",)})
             starts = zip(checked, counts, strict=True)
-            counts = np.array([self._start_of(scenario, int(drawn)) for scenario, drawn in starts], np.int64)
+            counts = np.array([self._start_count(scenario, int(count)) for scenario, count in starts], np.int64)
         self._count[indices] = counts
         self._ticks[indices] = 0
         self._running[indices] = True
         self._tick.clear(indices)
         self._tick.outcome[indices] = 0.0
-        return self._show()
+        return self._write_tick()
 
     def step(self, actions: Mapping[str, np.ndarray]) -> Tick:
-        """Add what the seat to move chose; see `ludus.Environment`.
+        """Play one tick; see `ludus.Environment`.
 
         Raises:
             ContractError: An acting seat chose an illegal action.
@@ -84,13 +84,13 @@ class Count:
         self._tick.terminated[:] = won
         self._tick.truncated[:] = late
         self._running &= ~(won | late)
-        return self._show()
+        return self._write_tick()
 
     def close(self) -> None:
-        """Free nothing."""
+        """Do nothing: there are no resources."""
 
     def render(self, match: int) -> str:
-        """Return the count and who is to move."""
+        """Return the count and the acting seat as text."""
         return f"count {self._count[match]} of {self.config.target}, seat {self._ticks[match] % 2} to move"
 
     def action_name(self, role: str, action: np.ndarray) -> str:  # noqa: ARG002 - one role
@@ -98,16 +98,16 @@ class Count:
         return str(int(action[0]) + 1)
 
     def parse_action(self, role: str, text: str) -> np.ndarray:  # noqa: ARG002 - one role
-        """Return the action that adds the number typed.
+        """Parse the action that adds a typed number.
 
         Raises:
-            ValueError: It is not a number from 1 to `most`.
+            ValueError: The text is not a number from 1 to `most`.
         """
         if not text.strip().isdecimal() or not 1 <= int(text) <= self.config.most:
             raise ValueError(f"type a number from 1 to {self.config.most}")
         return np.array([int(text) - 1], np.int64)
 
-    def _show(self) -> Tick:
+    def _write_tick(self) -> Tick:
         """Write the current state into the tick's arrays."""
         missing = self.config.target - self._count
         one_hot = self._player.observation["obs"]
@@ -120,9 +120,9 @@ class Count:
         mask[:] = (np.arange(self.config.most) < missing[:, None])[:, None, :]
         return self._tick
 
-    def _start_of(self, scenario: Scenario, drawn: int) -> int:
+    def _start_count(self, scenario: Scenario, default: int) -> int:
         if scenario.name == "default":
-            return drawn
+            return default
         count = scenario.parameters.get("count", 0)
         if not 0 <= count < self.config.target:
             raise ContractError(f"scenario start-at takes a count in [0, {self.config.target}); got {count}")
@@ -135,7 +135,7 @@ def _spec(config: CountConfig) -> EnvironmentSpec:
         roles=(
             Role(
                 name="player",
-                # The remainder as one-hot: entry r is 1 when r is missing to the target.
+                # The remainder as one-hot: entry r is 1 if r is missing to the target.
                 observation_space=spaces.Box(0.0, 1.0, (config.target + 1,), np.float32),
                 action_space=spaces.Discrete(config.most),  # action a adds a + 1
                 teams=(0, 1),

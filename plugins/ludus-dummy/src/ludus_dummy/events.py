@@ -1,10 +1,10 @@
-"""What the event hooks of this plugin heard, for tests to look at."""
+"""Events that the hooks of this plugin received, for tests."""
 
 from __future__ import annotations
 
 from collections import deque
 
-__all__ = ["heard"]
+__all__ = ["received_events"]
 
 #: The last events as (name, arguments), oldest first.
-heard: deque[tuple[str, tuple[object, ...]]] = deque(maxlen=1000)
+received_events: deque[tuple[str, tuple[object, ...]]] = deque(maxlen=1000)

@@ -1,7 +1,7 @@
-"""The environment ``dummy-guess``: a hider and a seeker choose places at once, a few rounds long.
+"""The environment ``dummy-guess``: a hider and a seeker choose places at once, for a few rounds.
 
-The seeker earns 1 and the hider loses 1 when both choose the same place; otherwise the hider earns and the seeker
-loses ``1 / (places - 1)``, so that uniform play is fair. Whoever has the higher sum after the last round wins.
+The seeker earns 1 and the hider loses 1 if both choose the same place; otherwise the hider earns and the seeker loses
+``1 / (places - 1)``, so that uniform play is fair. The role with the higher sum after the last round wins.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _HIDER, _SEEKER = "hider", "seeker"
 
 
 class Guess:
-    """`num_matches` games of hiding, one row each; the critic alone sees the score."""
+    """`num_matches` matches; the score is privileged, so only critics read it."""
 
     def __init__(self, config: GuessConfig, *, num_matches: int) -> None:
         self.config = config
@@ -43,20 +43,20 @@ class Guess:
             ContractError: A scenario or one of its parameters is unknown.
         """
         checked_scenarios(scenarios, len(seeds), known={})
-        chosen = slice(None) if indices is None else indices
-        self._round[chosen] = 0
+        rows = slice(None) if indices is None else indices
+        self._round[rows] = 0
         for role in self._tick.roles.values():
-            role.observation["last"][chosen] = 0
-            role.privileged["score"][chosen] = 0.0
-        self._tick.clear(chosen)
-        self._tick.outcome[chosen] = 0.0
-        return self._show()
+            role.observation["last"][rows] = 0
+            role.privileged["score"][rows] = 0.0
+        self._tick.clear(rows)
+        self._tick.outcome[rows] = 0.0
+        return self._write_tick()
 
     def step(self, actions: Mapping[str, np.ndarray]) -> Tick:
-        """Compare both choices; see `ludus.Environment`.
+        """Play one round; see `ludus.Environment`.
 
         Raises:
-            ContractError: An acting seat chose a place that there is not.
+            ContractError: A chosen place does not exist.
         """
         running = self._round < self.config.rounds
         hidden, sought = actions[_HIDER][:, 0, 0], actions[_SEEKER][:, 0, 0]
@@ -72,19 +72,19 @@ class Guess:
             role = self._tick.roles[name]
             role.reward[:, 0] = gain
             role.privileged["score"][:, 0, 0] += role.reward[:, 0]
-            seen = (other[:, None] == np.arange(self.config.places)).astype(np.int8)
-            np.copyto(role.observation["last"][:, 0], seen, where=running[:, None])
+            last = (other[:, None] == np.arange(self.config.places)).astype(np.int8)
+            np.copyto(role.observation["last"][:, 0], last, where=running[:, None])
         self._round += running
         self._tick.terminated[:] = running & (self._round == self.config.rounds)
         score = self._tick.roles[_SEEKER].privileged["score"][:, 0, 0]
         self._tick.outcome[:, 1] = np.where(np.abs(score) < 1e-4, 0.5, score > 0)
         self._tick.outcome[:, 0] = 1.0 - self._tick.outcome[:, 1]
-        return self._show()
+        return self._write_tick()
 
     def close(self) -> None:
-        """Free nothing."""
+        """Do nothing: there are no resources."""
 
-    def _show(self) -> Tick:
+    def _write_tick(self) -> Tick:
         for role in self._tick.roles.values():
             role.observation["left"][:, 0, 0] = 1.0 - self._round / self.config.rounds
             role.acting[:, 0] = self._round < self.config.rounds
@@ -93,7 +93,7 @@ class Guess:
 
 def _spec(config: GuessConfig) -> EnvironmentSpec:
     low, high = -float(config.rounds), float(config.rounds)
-    # Both see the rounds left and where the other was in the round before (all 0 in the first).
+    # Rounds left, and the last place of the other role (all 0 in the first round).
     leaves = {
         "left": spaces.Box(0.0, 1.0, (1,), np.float32),
         "last": spaces.MultiBinary(config.places),

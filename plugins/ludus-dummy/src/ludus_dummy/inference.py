@@ -1,4 +1,4 @@
-"""The inference runtime ``dummy-torch``: the one that ludus falls back to, under a name of its own."""
+"""The inference runtime ``dummy-torch``, which runs networks by torch."""
 
 from __future__ import annotations
 
@@ -10,6 +10,6 @@ __all__ = ["plain"]
 
 
 def plain(config: None, *, module: nn.Module, request: NetworkRequest) -> Eager:
-    """Make the runtime; the factory of the component."""
+    """Make the runtime."""
     del config
     return Eager(module, request)

@@ -32,7 +32,7 @@ class Scale:
         return Spaces(spaces.Dict(leaves), raw.action)
 
     def reset(self, seat_ids: np.ndarray) -> None:
-        """Forget nothing: there is no memory."""
+        """Do nothing: the interface is stateless."""
 
     def observe(self, view: SeatView, seat_ids: np.ndarray) -> SeatView:  # noqa: ARG002 - stateless
         """Return the scaled view."""
@@ -45,7 +45,7 @@ class Scale:
         )
 
     def act(self, action: np.ndarray, seat_ids: np.ndarray) -> np.ndarray:  # noqa: ARG002 - stateless
-        """Return the action as it is."""
+        """Return the action unchanged."""
         return action
 
     def _scale_space(self, space: Space[Any]) -> Space[Any]:
@@ -57,9 +57,9 @@ class Scale:
 
 
 class Reverse:
-    """Numbers the choices of every action label backwards: choice 0 becomes the last one."""
+    """Reverses the choices of every action label: choice 0 becomes the last one."""
 
-    def __init__(self, config: None) -> None:  # noqa: ARG002 - the kind's signature
+    def __init__(self, config: None) -> None:  # noqa: ARG002 - signature of the factory
         self._sizes: tuple[int, ...] = ()
 
     def bind(self, raw: Spaces) -> Spaces:
@@ -70,11 +70,11 @@ class Reverse:
         """
         self._sizes = label_sizes(raw.action)
         if not self._sizes:
-            raise ContractError("dummy-reverse numbers choices backwards; a Box action space has none")
+            raise ContractError("dummy-reverse needs discrete actions; this role has a Box action space")
         return raw
 
     def reset(self, seat_ids: np.ndarray) -> None:
-        """Forget nothing: there is no memory."""
+        """Do nothing: the interface is stateless."""
 
     def observe(self, view: SeatView, seat_ids: np.ndarray) -> SeatView:  # noqa: ARG002 - stateless
         """Return the view with masks reversed label by label."""

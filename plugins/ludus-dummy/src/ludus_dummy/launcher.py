@@ -19,88 +19,88 @@ _IDLE_S = 0.005
 
 
 class Threads:
-    """Starts every worker as a thread. Other launchers restart workers that fail; this one gives up."""
+    """Starts every worker as a thread; a failed worker is not restarted."""
 
     def __init__(self, config: None = None) -> None:
         del config
 
     @property
     def cores(self) -> float:
-        """Return 1: threads of Python take turns."""
+        """Return 1: Python threads do not run in parallel."""
         return 1.0
 
     def check(self, workers: int) -> None:
-        """Refuse nothing: a thread takes little memory."""
+        """Accept any number of workers."""
 
     def launch(self, session: Session, workers: Sequence[WorkerSpec]) -> ThreadPool:
         """Start the workers."""
         return ThreadPool(session, workers)
 
 
-class Desk:
-    """Where the messages of one name leave and arrive.
+class ThreadLink:
+    """The message queues of all workers, as one of them uses them.
 
     Args:
-        name: Whose.
-        boxes: Of everybody, by name.
+        name: Name of the worker.
+        queues: Incoming messages of all workers, by name.
     """
 
-    def __init__(self, name: str, boxes: Mapping[str, SimpleQueue[tuple[str, Any]]]) -> None:
-        self._name, self._boxes = name, boxes
+    def __init__(self, name: str, queues: Mapping[str, SimpleQueue[tuple[str, Any]]]) -> None:
+        self._name, self._queues = name, queues
 
     def send(self, peer: str, message: Any) -> bool:
-        """Put a message into the box of a peer."""
-        self._boxes[peer].put((self._name, message))
+        """Put a message into the queue of a peer."""
+        self._queues[peer].put((self._name, message))
         return True
 
     def receive(self, timeout_s: float) -> list[tuple[str, Any]]:
-        """Return the next message, if one comes in time."""
+        """Return the next message, or an empty list after the timeout."""
         try:
-            return [self._boxes[self._name].get(timeout=timeout_s)]
+            return [self._queues[self._name].get(timeout=timeout_s)]
         except Empty:
             return []
 
 
-class ThreadPool(Desk):
-    """The threads, and the coordinator's desk.
+class ThreadPool(ThreadLink):
+    """The running threads, and the link of the coordinator.
 
     Args:
-        session: Whose.
-        workers: To start.
+        session: The session.
+        workers: Workers to start.
     """
 
     def __init__(self, session: Session, workers: Sequence[WorkerSpec]) -> None:
         names = [COORDINATOR, *(spec.name for spec in workers)]
         self._end = threading.Event()
         super().__init__(COORDINATOR, {name: SimpleQueue() for name in names})
-        place = WorkerEnv(run_dir=session.run_dir, session=session.number)
+        env = WorkerEnv(run_dir=session.run_dir, session=session.number)
         self._threads = [
-            threading.Thread(target=self._run, args=(spec, place), name=spec.name, daemon=True) for spec in workers
+            threading.Thread(target=self._run, args=(spec, env), name=spec.name, daemon=True) for spec in workers
         ]
         for thread in self._threads:
             thread.start()
 
-    def _run(self, spec: WorkerSpec, place: WorkerEnv) -> None:
-        desk = Desk(spec.name, self._boxes)
+    def _run(self, spec: WorkerSpec, env: WorkerEnv) -> None:
+        link = ThreadLink(spec.name, self._queues)
         try:
-            worker = make_worker(spec, place, WorkerContext(link=desk, clock=time.monotonic))
+            worker = make_worker(spec, env, WorkerContext(link=link, clock=time.monotonic))
             worker.start()
             while not (self._end.is_set() or (worker.stopped and worker.drained)):
                 idle_s = 0.0 if worker.work() else _IDLE_S
-                for peer, message in desk.receive(idle_s):
+                for peer, message in link.receive(idle_s):
                     worker.handle(peer, message)
             worker.close()
-        except Exception as error:  # noqa: BLE001 - whatever it is, the coordinator tells it
-            desk.send(COORDINATOR, Failure(error=str(error), fatal=True))
+        except Exception as error:  # noqa: BLE001 - reported by the coordinator
+            link.send(COORDINATOR, Failure(error=str(error), fatal=True))
 
     def check(self, *, last_seen_s: Mapping[str, float], errors: dict[str, str]) -> None:  # noqa: ARG002
-        """Raise where a worker has ended.
+        """Check that all threads are alive.
 
         Raises:
-            WorkerError: One has.
+            WorkerError: A worker has ended.
         """
         for thread in self._threads:
-            if not thread.is_alive() and self._boxes[COORDINATOR].empty():
+            if not thread.is_alive() and self._queues[COORDINATOR].empty():
                 raise WorkerError(f"{thread.name}: {errors.get(thread.name, 'ended by itself')}")
 
     @property
@@ -109,7 +109,7 @@ class ThreadPool(Desk):
         return [thread.name for thread in self._threads if thread.is_alive()]
 
     def finish(self, *, timeout_s: float, poll: Callable[[], None]) -> list[str]:
-        """Wait for all workers to end by themselves, then end the rest; returns who had to be ended."""
+        """Wait for all workers to end, then stop the rest and return their names."""
         deadline = time.monotonic() + timeout_s
         while self.alive and time.monotonic() < deadline:
             poll()

@@ -1,4 +1,4 @@
-"""The matchmaker ``dummy-uniform``: everybody is as likely as everybody else."""
+"""The matchmaker ``dummy-uniform``, which chooses opponents uniformly."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Uniform:
     """Chooses uniformly among live players, or among the models of the pool ``dummy``."""
 
     def __init__(self, config: UniformConfig, *, build: Callable[[str], Matchmaker]) -> None:
-        del build  # only mixtures need it
+        del build  # for mixtures only
         self._config = config
 
     def next_fixture(self, league: LeagueView, player: str, rng: np.random.Generator) -> Pairing:
@@ -31,16 +31,16 @@ class Uniform:
 
     def next_evaluation(self, league: LeagueView, rng: np.random.Generator) -> tuple[str, ...] | None:
         """Return one participant per team, drawn from all models and anchors; None without a choice."""
-        everyone = [*league.pool(_POOL), *league.anchors]
-        seats = [[name for name in everyone if _may_take(league, name, team)] for team in range(league.num_teams)]
-        if not all(seats) or len(everyone) < 2:
+        participants = [*league.pool(_POOL), *league.anchors]
+        seats = [_select_team(league, participants, team) for team in range(league.num_teams)]
+        if not all(seats) or len(participants) < 2:
             return None
         return tuple(str(rng.choice(names)) for names in seats)
 
     def on_model_frozen(self, league: LeagueView, player: str, model: str) -> Sequence[PoolChange]:
-        """Let the model in, and the player's oldest one out where more than `keep` would stay."""
-        mine = [name for name in league.pool(_POOL) if name in league.players[player].models and name != model]
-        leaving = mine[: max(0, len(mine) + 1 - self._config.keep)]
+        """Add the model to the pool, and remove the player's oldest models beyond `keep`."""
+        own = [name for name in league.pool(_POOL) if name in league.players[player].models and name != model]
+        leaving = own[: max(0, len(own) + 1 - self._config.keep)]
         return [
             PoolChange(pool=_POOL, model=model, enters=True),
             *(PoolChange(pool=_POOL, model=name, enters=False) for name in leaving),
@@ -48,12 +48,13 @@ class Uniform:
 
     @staticmethod
     def _opponent(league: LeagueView, player: str, *, team: int, live: bool, rng: np.random.Generator) -> str:
-        frozen = [name for name in league.pool(_POOL) if _may_take(league, name, team)]
-        lives = [view.live for view in league.players.values() if view.team in {None, team}]
-        anchors = [name for name in league.anchors if _may_take(league, name, team)]
-        choice = (lives or frozen or anchors) if live else (frozen or lives or anchors)
-        return str(rng.choice(choice)) if choice else league.players[player].live
+        frozen = _select_team(league, league.pool(_POOL), team)
+        players = _select_team(league, [view.live for view in league.players.values()], team)
+        anchors = _select_team(league, league.anchors, team)
+        choices = (players or frozen or anchors) if live else (frozen or players or anchors)
+        return str(rng.choice(choices)) if choices else league.players[player].live
 
 
-def _may_take(league: LeagueView, participant: str, team: int) -> bool:
-    return league.team(participant) in {None, team}
+def _select_team(league: LeagueView, participants: Sequence[str], team: int) -> list[str]:
+    """Return the participants that can play for a team."""
+    return [name for name in participants if league.team(name) in {None, team}]

@@ -16,7 +16,7 @@ __all__ = ["linear"]
 
 
 class _Linear(nn.Module):
-    """Heads on flattened leaves, in the order of the leaves' names; critics read privileged leaves too."""
+    """Linear heads on the flattened leaves, ordered by name; critics also read privileged leaves."""
 
     def __init__(self, config: LinearConfig, request: NetworkRequest) -> None:
         super().__init__()
@@ -38,17 +38,17 @@ class _Linear(nn.Module):
         self, observation: dict[str, Tensor], privileged: dict[str, Tensor], state: dict[str, Tensor]
     ) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
         """Return heads ``[n, size]`` and the unchanged state; see `ludus.network`."""
-        seen = torch.cat([observation[name].flatten(1).float() for name in self._names], dim=1)  # [n, F]
-        out = {name: head(seen) for name, head in self.heads.items()}
+        features = torch.cat([observation[name].flatten(1).float() for name in self._names], dim=1)  # [n, F]
+        out = {name: head(features) for name, head in self.heads.items()}
         if self.critics and len(privileged) == len(self._privileged_names):
             more = [privileged[name].flatten(1).float() for name in self._privileged_names]
-            everything = torch.cat([seen, *more], dim=1)  # [n, F + P]
-            out |= {name: critic(everything) for name, critic in self.critics.items()}
+            all_features = torch.cat([features, *more], dim=1)  # [n, F + P]
+            out |= {name: critic(all_features) for name, critic in self.critics.items()}
         return out, state
 
 
 def linear(config: LinearConfig, *, request: NetworkRequest) -> nn.Module:
-    """Make the network; the factory of the component."""
+    """Make the network."""
     return _Linear(config, request)
 
 

@@ -1,4 +1,4 @@
-"""Implements every hook of ludus."""
+"""Implement every hook of ludus."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ludus import Component, hookimpl
 
-from ludus_dummy.events import heard
+from ludus_dummy.events import received_events
 
 if TYPE_CHECKING:
     from ludus.metrics import Metric
@@ -17,26 +17,26 @@ LUDUS_API = 1
 
 @hookimpl
 def ludus_register_environments() -> list[Component]:
-    """Offer two tiny games: one turn-based with masks, one simultaneous with two roles."""
+    """Register two small games: one turn-based with masks, one simultaneous with two roles."""
     return [
         Component(
             name="dummy-count",
             factory="ludus_dummy.count:Count",
             config="ludus_dummy.config:CountConfig",
-            summary="Two seats take turns to add to a count; whoever reaches the target wins.",
+            summary="Two seats take turns to add to a count; the seat that reaches the target wins.",
         ),
         Component(
             name="dummy-guess",
             factory="ludus_dummy.guess:Guess",
             config="ludus_dummy.config:GuessConfig",
-            summary="A hider and a seeker choose places at once, a few rounds long.",
+            summary="A hider and a seeker choose places at once, for a few rounds.",
         ),
     ]
 
 
 @hookimpl
 def ludus_register_interfaces() -> list[Component]:
-    """Offer one interface that changes what is seen and one that changes what is done."""
+    """Register one interface that transforms observations and one that transforms actions."""
     return [
         Component(
             name="dummy-scale",
@@ -47,14 +47,14 @@ def ludus_register_interfaces() -> list[Component]:
         Component(
             name="dummy-reverse",
             factory="ludus_dummy.interfaces:Reverse",
-            summary="Numbers the choices of every action label backwards.",
+            summary="Reverses the choices of every action label.",
         ),
     ]
 
 
 @hookimpl
 def ludus_register_agents() -> list[Component]:
-    """Offer a random agent for any game and a perfect one for ``dummy-count``."""
+    """Register a random agent for any game and a perfect one for ``dummy-count``."""
     return [
         Component(
             name="dummy-random",
@@ -65,7 +65,7 @@ def ludus_register_agents() -> list[Component]:
             name="dummy-perfect",
             factory="ludus_dummy.agents:Perfect",
             config="ludus_dummy.config:PerfectConfig",
-            summary="Plays dummy-count without mistakes, or with as many as you like.",
+            summary="Plays dummy-count perfectly, or with a share of random decisions.",
             environments=("dummy-count",),
         ),
     ]
@@ -73,7 +73,7 @@ def ludus_register_agents() -> list[Component]:
 
 @hookimpl
 def ludus_register_networks() -> list[Component]:
-    """Offer a network without hidden layers."""
+    """Register a network without hidden layers."""
     return [
         Component(
             name="dummy-linear",
@@ -86,71 +86,71 @@ def ludus_register_networks() -> list[Component]:
 
 @hookimpl
 def ludus_register_inference() -> list[Component]:
-    """Offer a runtime that runs networks by torch."""
+    """Register a runtime that runs networks by torch."""
     return [
         Component(
             name="dummy-torch",
             factory="ludus_dummy.inference:plain",
-            summary="Runs any network by torch, as is.",
+            summary="Runs any network by torch.",
         )
     ]
 
 
 @hookimpl
 def ludus_register_algorithms() -> list[Component]:
-    """Offer a learner in plain numpy."""
+    """Register an algorithm in plain NumPy."""
     return [
         Component(
             name="dummy-gradient",
             factory="ludus_dummy.algorithm:Gradient",
             config="ludus_dummy.config:GradientConfig",
-            summary="REINFORCE with a baseline on a linear softmax policy, in numpy; needs no network.",
+            summary="REINFORCE with a baseline on a linear softmax policy, in NumPy; needs no network.",
         )
     ]
 
 
 @hookimpl
 def ludus_register_matchmakers() -> list[Component]:
-    """Offer a matchmaker that chooses uniformly."""
+    """Register a matchmaker that chooses uniformly."""
     return [
         Component(
             name="dummy-uniform",
             factory="ludus_dummy.matchmaker:Uniform",
             config="ludus_dummy.config:UniformConfig",
-            summary="Live players and frozen models, uniformly.",
+            summary="Uniform over live players, or over frozen models.",
         )
     ]
 
 
 @hookimpl
 def ludus_register_ratings() -> list[Component]:
-    """Offer a rating that counts points."""
+    """Register a rating by points."""
     return [
         Component(
             name="dummy-share",
             factory="ludus_dummy.rating:ShareTable",
             config="ludus_dummy.config:ShareConfig",
-            summary="The share of points that a participant got, in percent.",
+            summary="Share of points of a participant, in percent.",
         )
     ]
 
 
 @hookimpl
 def ludus_register_rules() -> list[Component]:
-    """Offer a rule that lets players start anew."""
+    """Register a rule that resets players."""
     return [
         Component(
             name="dummy-reset",
-            factory="ludus_dummy.rule:Restarts",
-            config="ludus_dummy.config:RestartsConfig",
-            summary="Every player starts anew after so many models.",
+            factory="ludus_dummy.rule:ResetRule",
+            config="ludus_dummy.config:ResetConfig",
+            summary="Resets every player after a number of models.",
         )
     ]
 
 
 @hookimpl
 def ludus_register_launchers() -> list[Component]:
-    """Offer a launcher of threads."""
+    """Register a launcher of threads."""
     return [
         Component(
             name="dummy-threads",
@@ -162,7 +162,7 @@ def ludus_register_launchers() -> list[Component]:
 
 @hookimpl
 def ludus_register_metric_sinks() -> list[Component]:
-    """Offer a sink that writes nothing."""
+    """Register a sink that keeps metrics in memory."""
     return [
         Component(
             name="dummy-memory",
@@ -174,7 +174,7 @@ def ludus_register_metric_sinks() -> list[Component]:
 
 @hookimpl
 def ludus_register_commands() -> list[Component]:
-    """Offer one command."""
+    """Register one command."""
     return [
         Component(
             name="dummy-hello",
@@ -186,17 +186,17 @@ def ludus_register_commands() -> list[Component]:
 
 @hookimpl
 def ludus_match_ended(fixture: str, participants: Sequence[str], outcome: Sequence[float], matches: int) -> None:
-    """Remember finished matches."""
-    heard.append(("match_ended", (fixture, tuple(participants), tuple(outcome), matches)))
+    """Store finished matches."""
+    received_events.append(("match_ended", (fixture, tuple(participants), tuple(outcome), matches)))
 
 
 @hookimpl
 def ludus_model_frozen(player: str, model: str, manifest: Mapping[str, object]) -> None:
-    """Remember frozen models."""
-    heard.append(("model_frozen", (player, model, dict(manifest))))
+    """Store frozen models."""
+    received_events.append(("model_frozen", (player, model, dict(manifest))))
 
 
 @hookimpl
 def ludus_metrics_reported(metrics: Sequence[Metric]) -> None:
-    """Remember metrics."""
-    heard.append(("metrics_reported", (tuple(metrics),)))
+    """Store metrics."""
+    received_events.append(("metrics_reported", (tuple(metrics),)))

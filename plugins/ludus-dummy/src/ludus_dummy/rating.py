@@ -1,4 +1,4 @@
-"""A rating: how many of its points a participant got."""
+"""The rating ``dummy-share``: the share of points of a participant."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ __all__ = ["ShareTable"]
 
 
 class ShareTable:
-    """Rates by the share of points in percent, whoever they were won from."""
+    """Rates by the share of points in percent, regardless of the opponents."""
 
     def __init__(self, config: ShareConfig, *, anchors: Sequence[str], seats: Sequence[Seat]) -> None:  # noqa: ARG002
         self._prior = config.prior_matches
         self._counts: dict[str, np.ndarray] = {}
 
-    def add(self, a: str, b: str, count: np.ndarray) -> None:  # noqa: ARG002 - everybody counts alike
-        """Count wins, draws and losses of a."""
+    def add(self, a: str, b: str, count: np.ndarray) -> None:  # noqa: ARG002 - opponents do not matter
+        """Add wins, draws and losses of a."""
         self._counts[a] = self._counts.get(a, np.zeros(3, np.int64)) + count
 
     def replay(self, first: int, matches: Iterable[MatchRecord]) -> None:
-        """Do nothing: sums are enough."""
+        """Do nothing: the rating depends on sums only."""
 
     def rating(self, participant: str) -> Rating:
         """Return the share of points in percent."""

@@ -1,4 +1,4 @@
-"""The metric sink ``dummy-memory``: keeps everything and writes nothing."""
+"""The metric sink ``dummy-memory``, which keeps metrics in memory."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ class MemorySink:
         self.closed = False
 
     def write(self, metrics: Sequence[Metric]) -> None:
-        """Keep the metrics."""
+        """Append the metrics to the list."""
         self.metrics.extend(metrics)
 
     def close(self) -> None:
-        """Remember having been closed."""
+        """Set `closed`."""
         self.closed = True
