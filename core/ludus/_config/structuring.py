@@ -77,19 +77,23 @@ def structure_fields(table: object, cls: type[Any], *, values: Mapping[str, obje
         raise _mismatch("a table", table)
     ready = dict(values or {})
     fields = {f.alias: f for f in attrs.fields(attrs.resolve_types(cls)) if f.init and f.alias not in ready}
-    options = [f.alias for f in attrs.fields(cls) if f.alias in fields or f.metadata]
-    problems = [Problem((key,), f"unknown key{did_you_mean(key, options)}") for key in table if key not in fields]
+    problems = _unknown_keys(table, cls, fields)
     for key, attribute in fields.items():
-        if key in table:
-            try:
+        try:
+            if key in table:
                 ready[key] = _structure_field(table[key], attribute)
-            except StructuringError as error:
-                problems += [problem.below(key) for problem in error.problems]
-        elif attribute.default is attrs.NOTHING:
-            problems.append(Problem((key,), f"missing; expected {_expected(attribute)}"))
+            elif attribute.default is attrs.NOTHING:
+                raise StructuringError(Problem((), f"missing; expected {_expected(attribute)}"))
+        except StructuringError as error:  # go on, to report the problems of every field
+            problems += [problem.below(key) for problem in error.problems]
     if problems:
         raise StructuringError(*problems)
     return ready
+
+
+def _unknown_keys(table: Mapping[str, Any], cls: type[Any], fields: Mapping[str, object]) -> list[Problem]:
+    options = [f.alias for f in attrs.fields(cls) if f.alias in fields or f.metadata]
+    return [Problem((key,), f"unknown key{did_you_mean(key, options)}") for key in table if key not in fields]
 
 
 def _structure_field(value: object, attribute: attrs.Attribute[Any]) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from ludus._league.coordinator import Coordinator
 from ludus._plugins.error_wrapping import close_environment
@@ -61,7 +61,13 @@ def _final_pairs(coordinator: Coordinator, matches: int) -> Iterator[tuple[Playe
     fixtures = (record.fixture for record in league.store.fixtures.records(kind="eval") if record.played)
     played = {(frozenset(f.participants), f.matches) for f in fixtures if f.reason == _REASON}
     for player in league.players.values():
-        earlier = earlier_models(player.models) if player.team is None else ()
-        for opponent in (*league.anchors, *earlier) if player.models else ():
+        for opponent in _final_opponents(player, league.anchors):
             if (frozenset({player.models[-1], opponent}), matches) not in played:
                 yield player, opponent
+
+
+def _final_opponents(player: PlayerView, anchors: Sequence[str]) -> Sequence[str]:
+    """Return the anchors and, if the player can play any team, some of its earlier models."""
+    if not player.models:
+        return ()
+    return (*anchors, *(earlier_models(player.models) if player.team is None else ()))

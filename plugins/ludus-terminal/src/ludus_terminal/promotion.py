@@ -107,16 +107,17 @@ def _learning_metrics(run: Run, models: Iterable[str]) -> dict[str, Data]:
     periods = {name: _learning_period(run, name) for name in models}
     roles = {name: run.league.players[run.models[name].player].role for name in periods}
     values: dict[str, dict[str, list[float]]] = {name: {} for name in periods}
-    for metric in run.metrics():
-        if metric.name.startswith("sampling/") and not math.isnan(metric.value):
-            for name, (start_s, end_s) in periods.items():
-                label = _behaviour_label(metric.name.removeprefix("sampling/"), roles[name])
-                if label and start_s < metric.elapsed_s <= end_s:
-                    values[name].setdefault(label, []).append(metric.value)
-    return {
-        name: {label: float(np.mean(numbers)) for label, numbers in sorted(metrics.items())}
-        for name, metrics in values.items()
-    }
+    sampling = (metric for metric in run.metrics() if metric.name.startswith("sampling/"))
+    for metric in (metric for metric in sampling if not math.isnan(metric.value)):
+        for name, (start_s, end_s) in periods.items():
+            label = _behaviour_label(metric.name.removeprefix("sampling/"), roles[name])
+            if label and start_s < metric.elapsed_s <= end_s:
+                values[name].setdefault(label, []).append(metric.value)
+    return {name: _means(metrics) for name, metrics in values.items()}
+
+
+def _means(values: Mapping[str, Sequence[float]]) -> dict[str, float]:
+    return {label: float(np.mean(numbers)) for label, numbers in sorted(values.items())}
 
 
 def _learning_period(run: Run, name: str) -> tuple[float, float]:
