@@ -10,7 +10,7 @@ from ludus.errors import ConfigError
 from ludus.matchmaker import PoolChange
 from ludus.testing import FakeLeague, check_matchmaker, fake_leagues, fake_player, opponent_shares
 from ludus_matchmakers import config as options, factories
-from ludus_matchmakers.alphastar import Curriculum, Forgotten, before_the_harder_ones
+from ludus_matchmakers.alphastar import Curriculum, Forgotten, num_before_harder_models
 from ludus_matchmakers.history import PFSP, pfsp_probabilities
 from ludus_matchmakers.msm import MSM, msm_probabilities
 from ludus_matchmakers.nash import Nash, equilibrium
@@ -216,7 +216,7 @@ def test_exploiters_are_verified_first():
 )
 def test_new_models_that_get_harder_are_not_forgotten(rates, old):
     """Only what lies before the last rise counts, the model of the rise included."""
-    assert before_the_harder_ones(np.array(rates)) == old
+    assert num_before_harder_models(np.array(rates)) == old
 
 
 def test_an_exploiter_that_cannot_win_learns_from_earlier_models():

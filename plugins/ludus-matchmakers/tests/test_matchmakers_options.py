@@ -30,27 +30,27 @@ RULES = {component.name: component for component in ludus_register_rules()}
 # -- as written in TOML, and as it reaches the objects ---------------------------------------------------------------
 
 KEEPING = {"capacity": 7, "enough_matches": 8, "recent_models": 9, "long_s": 10.0, "long_models": 11}
-KEPT = {"capacity": 7, "enough": 8, "recent": 9, "long_s": 10.0, "long_models": 11}
+
 SCREENING = {"players": ("a",), "candidates": 4, "top": 2, "enough_matches": 5, "best": "crown"}
-SCREENED = Screening(players=("a",), candidates=4, top=2, enough=5, best="crown")
+SCREENED = Screening(players=("a",), candidates=4, top=2, enough_matches=5, best="crown")
 PLAY = (Modifier(scenario="night", probability=0.5),)
 
 
 def alphastar_main():
     """Return its three parts; limits and exponents are those of the league of AlphaStar, not options."""
     parts = {
-        "self-play": Curriculum(("a",), below=0.3, share=1.0, prior_matches=6.0, **KEPT),
-        "pfsp": PFSP(("best",), p=2.0, prior_matches=6.0, **KEPT),
-        "forgotten": Forgotten(("a",), exploiters=("b",), prior_matches=6.0, **KEPT),
+        "self-play": Curriculum(("a",), below=0.3, share=1.0, prior_matches=6.0, **KEEPING),
+        "pfsp": PFSP(("best",), p=2.0, prior_matches=6.0, **KEEPING),
+        "forgotten": Forgotten(("a",), exploiters=("b",), prior_matches=6.0, **KEEPING),
     }
-    return Mixture(parts=parts, weights={"self-play": 0.1, "pfsp": 0.2, "forgotten": 0.3}, **KEPT)
+    return Mixture(parts=parts, weights={"self-play": 0.1, "pfsp": 0.2, "forgotten": 0.3}, **KEEPING)
 
 
 BUILT_MATCHMAKERS = {
-    "against-anchors": ({"against": ("bot",), **KEEPING}, Anchors(("bot",), **KEPT)),
+    "against-anchors": ({"against": ("bot",), **KEEPING}, Anchors(("bot",), **KEEPING)),
     "alphastar-league-exploiter": (
         {"pools": ("best",), "prior_matches": 6.0, **KEEPING},
-        PFSP(("best",), weighting="capped", prior_matches=6.0, label="alphastar-league-exploiter", **KEPT),
+        PFSP(("best",), weighting="capped", prior_matches=6.0, label="alphastar-league-exploiter", **KEEPING),
     ),
     "alphastar-main": (
         {
@@ -67,7 +67,7 @@ BUILT_MATCHMAKERS = {
     ),
     "curriculum": (
         {"against": ("a",), "below": 0.1, "share": 0.2, "prior_matches": 6.0, **KEEPING},
-        Curriculum(("a",), below=0.1, share=0.2, prior_matches=6.0, **KEPT),
+        Curriculum(("a",), below=0.1, share=0.2, prior_matches=6.0, **KEEPING),
     ),
     "forgotten": (
         {
@@ -79,45 +79,45 @@ BUILT_MATCHMAKERS = {
             "prior_matches": 6.0,
             **KEEPING,
         },
-        Forgotten(("a",), exploiters=("b",), forgotten=0.1, exploited=0.2, p=3.0, prior_matches=6.0, **KEPT),
+        Forgotten(("a",), exploiters=("b",), forgotten=0.1, exploited=0.2, p=3.0, prior_matches=6.0, **KEEPING),
     ),
-    "latest-frozen": ({"against": ("a",), **KEEPING}, LatestFrozen(("a",), **KEPT)),
-    "latest-self-play": ({"against": ("a",), **KEEPING}, LatestSelfPlay(("a",), **KEPT)),
+    "latest-frozen": ({"against": ("a",), **KEEPING}, LatestFrozen(("a",), **KEEPING)),
+    "latest-self-play": ({"against": ("a",), **KEEPING}, LatestSelfPlay(("a",), **KEEPING)),
     "minimax-main": (
         {"pools": ("best",), "uniform": 0.3, "prior_matches": 6.0, **KEEPING},
-        PFSP(("best",), uniform=0.3, prior_matches=6.0, label="minimax-main", **KEPT),
+        PFSP(("best",), uniform=0.3, prior_matches=6.0, label="minimax-main", **KEEPING),
     ),
     "mixture": (
         {"weights": {"pfsp": 1.0, "nash": 2.0}, **KEEPING},
-        Mixture(parts={"pfsp": PFSP(()), "nash": Nash(())}, weights={"pfsp": 1.0, "nash": 2.0}, **KEPT),
+        Mixture(parts={"pfsp": PFSP(()), "nash": Nash(())}, weights={"pfsp": 1.0, "nash": 2.0}, **KEEPING),
     ),
     "msm": (
         {"pools": ("best",), "alpha": 0.1, "p": 3.0, "temperature": 0.2, "prior_matches": 6.0, **KEEPING},
-        MSM(("best",), alpha=0.1, p=3.0, temperature=0.2, prior_matches=6.0, **KEPT),
+        MSM(("best",), alpha=0.1, p=3.0, temperature=0.2, prior_matches=6.0, **KEEPING),
     ),
     "nash": (
         {"pools": ("best",), "models": 4, "prior_matches": 6.0, **KEEPING},
-        Nash(("best",), models=4, prior_matches=6.0, **KEPT),
+        Nash(("best",), models=4, prior_matches=6.0, **KEEPING),
     ),
     "pfsp": (
         {"pools": ("best",), "weighting": "even", "p": 3.0, "uniform": 0.3, "prior_matches": 6.0, **KEEPING},
-        PFSP(("best",), weighting="even", p=3.0, uniform=0.3, prior_matches=6.0, **KEPT),
+        PFSP(("best",), weighting="even", p=3.0, uniform=0.3, prior_matches=6.0, **KEEPING),
     ),
     "rating-mixture": (
         {"weights": {"uncertain": 1.0, "nash": 2.0}, **KEEPING},
         RatingMixture(
-            parts={"uncertain": Uncertain(()), "nash": Nash(())}, weights={"uncertain": 1.0, "nash": 2.0}, **KEPT
+            parts={"uncertain": Uncertain(()), "nash": Nash(())}, weights={"uncertain": 1.0, "nash": 2.0}, **KEEPING
         ),
     ),
     "tournament": (SCREENING, Tournament(screening=SCREENED)),
     "uncertain": (
         {"pools": ("best",), "deviation": 0.2, "prior_matches": 6.0, **KEEPING},
-        Uncertain(pools=("best",), deviation=0.2, prior_matches=6.0, **KEPT),
+        Uncertain(pools=("best",), deviation=0.2, prior_matches=6.0, **KEEPING),
     ),
-    "uniform-history": ({"pools": ("best",), **KEEPING}, UniformHistory(("best",), **KEPT)),
+    "uniform-history": ({"pools": ("best",), **KEEPING}, UniformHistory(("best",), **KEEPING)),
     "with-scenarios": (
         {"matchmaker": "pfsp", "play": PLAY, "models": 4, "balanced": 0.2, "enough_matches": 5},
-        Scenarios(inner=PFSP(()), play=PLAY, models=4, balanced=0.2, enough=5),
+        Scenarios(inner=PFSP(()), play=PLAY, models=4, balanced=0.2, enough_matches=5),
     ),
 }
 
@@ -132,7 +132,7 @@ BUILT_RULES = {
             "ahead": 0.4,
             "enough_matches": 5,
         },
-        ADA(players=("a", "b"), hard=("b",), low=0.1, high=0.2, behind=0.3, ahead=0.4, enough=5),
+        ADA(players=("a", "b"), hard=("b",), low=0.1, high=0.2, behind=0.3, ahead=0.4, enough_matches=5),
     ),
     "alphastar": (
         {
@@ -152,9 +152,9 @@ BUILT_RULES = {
             league_exploiters=("c",),
             pools=("best",),
             converged=0.1,
-            enough=5,
-            least=6,
-            most=7,
+            enough_matches=5,
+            least_decisions=6,
+            most_decisions=7,
             reset=0.2,
         ),
     ),
@@ -167,7 +167,7 @@ BUILT_RULES = {
             "pools": ("best",),
             "enough_matches": 5,
         },
-        FreezeWhen(players=("a",), seconds=1.0, decisions=2, win_rate=0.1, pools=("best",), enough=5),
+        FreezeWhen(players=("a",), seconds=1.0, decisions=2, win_rate=0.1, pools=("best",), enough_matches=5),
     ),
     "generations": (
         {
@@ -179,7 +179,9 @@ BUILT_RULES = {
             "enough_matches": 5,
             "share": 2.0,
         },
-        Generations(main="a", exploiters=("b",), anchors=("bot",), pools=("best",), converged=0.1, enough=5, share=2.0),
+        Generations(
+            main="a", exploiters=("b",), anchors=("bot",), pools=("best",), converged=0.1, enough_matches=5, share=2.0
+        ),
     ),
     "restart-from": (
         {"source": "a", "players": ("b",), "decisions": 2, "seconds": 1.0},

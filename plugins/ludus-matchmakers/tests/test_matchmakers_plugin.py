@@ -40,7 +40,7 @@ def test_weights_must_be_shares(weights):
         ('alphastar-main = { exploiters = ["ex"] }', "there is no player 'ex'; players are main, other"),
         (
             'with-scenarios = { play = [{ scenario = "start", probability = 0.1, weaker = "other" }] }',
-            r"asked for Scenario\(name='start', .* dummy-count has the scenarios default, start-at",
+            r"next_fixture chose Scenario\(name='start', .* dummy-count has the scenarios default, start-at",
         ),
     ],
 )

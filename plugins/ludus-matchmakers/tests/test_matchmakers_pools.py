@@ -9,7 +9,7 @@ from ludus.testing import FakeLeague, fake_leagues, fake_player, opponent_shares
 from ludus_matchmakers.history import PFSP, UniformHistory
 from ludus_matchmakers.mixture import Mixture
 from ludus_matchmakers.self_play import LatestSelfPlay
-from ludus_matchmakers.tools import keep_longer, pool_opponents
+from ludus_matchmakers.tools import enter_long_pool, pool_opponents
 
 MAIN, OTHER = fake_player("main", 3), fake_player("other", 2)
 LEAGUE = FakeLeague(
@@ -47,7 +47,7 @@ def test_a_pool_that_may_be_misspelt_is_told_of_once(caplog):
     for _ in range(3):
         assert pool_opponents(league, "main", None, pools=["best", "late", "mian", "*"])
     (told,) = caplog.messages
-    assert told.startswith("the pool 'mian' is empty, and no player is called so (there are main, other, late)")
+    assert told.startswith("the pool 'mian' is empty and not named after a player (there are main, other, late)")
 
 
 def test_in_an_asymmetric_game_own_pools_are_those_of_the_other_side():
@@ -100,36 +100,36 @@ def grown(models, *, long=(), frozen=None, seconds=0.0):
 def test_every_so_many_models_one_is_kept():
     """The third, the sixth and so on; and nothing is said twice."""
     enters = [PoolChange(pool="main/long", model="main@3", enters=True)]
-    assert keep_longer(grown(2), "main", "main@2", every_models=3) == []
-    assert keep_longer(grown(3), "main", "main@3", every_models=3) == enters
-    assert keep_longer(grown(3, long=("main@3",)), "main", "main@3", every_models=3) == []
-    assert keep_longer(grown(5, long=("main@3",)), "main", "main@5", every_models=3) == []
-    assert keep_longer(grown(6, long=("main@3",)), "main", "main@6", every_models=3) != []
+    assert enter_long_pool(grown(2), "main", "main@2", every_models=3) == []
+    assert enter_long_pool(grown(3), "main", "main@3", every_models=3) == enters
+    assert enter_long_pool(grown(3, long=("main@3",)), "main", "main@3", every_models=3) == []
+    assert enter_long_pool(grown(5, long=("main@3",)), "main", "main@5", every_models=3) == []
+    assert enter_long_pool(grown(6, long=("main@3",)), "main", "main@6", every_models=3) != []
 
 
 def test_every_so_many_seconds_a_model_is_kept():
     """Since the one that was kept last, or since the beginning."""
     frozen = {"main@1": 50.0, "main@2": 120.0, "main@3": 219.0}
-    assert keep_longer(grown(1, frozen=frozen), "main", "main@1", every_s=100.0) == []
-    assert keep_longer(grown(2, frozen=frozen), "main", "main@2", every_s=100.0) != []
-    assert keep_longer(grown(3, long=("main@2",), frozen=frozen), "main", "main@3", every_s=100.0) == []
-    assert keep_longer(grown(3, long=("main@2",), frozen=frozen), "main", "main@3", every_s=99.0) != []
+    assert enter_long_pool(grown(1, frozen=frozen), "main", "main@1", every_s=100.0) == []
+    assert enter_long_pool(grown(2, frozen=frozen), "main", "main@2", every_s=100.0) != []
+    assert enter_long_pool(grown(3, long=("main@2",), frozen=frozen), "main", "main@3", every_s=100.0) == []
+    assert enter_long_pool(grown(3, long=("main@2",), frozen=frozen), "main", "main@3", every_s=99.0) != []
 
 
 def test_models_of_others_in_the_long_pool_do_not_count():
     """A person may put them there: the next of the player's own enters when it would have without them."""
     enters = [PoolChange(pool="main/long", model="main@3", enters=True)]
     league = attrs.evolve(LEAGUE, pools={"main/long": ("other@2",)}, frozen={"main@3": 100.0, "other@2": 99.0})
-    assert keep_longer(league, "main", "main@3", every_models=3) == enters
-    assert keep_longer(league, "main", "main@3", every_s=100.0) == enters
+    assert enter_long_pool(league, "main", "main@3", every_models=3) == enters
+    assert enter_long_pool(league, "main", "main@3", every_s=100.0) == enters
     later = attrs.evolve(league, pools={"main/long": ("main@1", "other@2")})
-    assert keep_longer(later, "main", "main@3", every_models=2) == enters
-    assert keep_longer(later, "main", "main@3", every_models=3) == []
+    assert enter_long_pool(later, "main", "main@3", every_models=2) == enters
+    assert enter_long_pool(later, "main", "main@3", every_models=3) == []
 
 
 def test_nothing_is_kept_unless_asked_for():
     """By default there is no such pool."""
-    assert keep_longer(grown(9), "main", "main@9") == []
+    assert enter_long_pool(grown(9), "main", "main@9") == []
 
 
 def test_matchmakers_keep_models_both_ways():

@@ -15,7 +15,7 @@ from ludus_matchmakers.screening import Screening, Tournament, ranked
 from ludus_matchmakers.superior import Superior
 
 MAIN = fake_player("main", 6)
-TOURNAMENT = Screening(candidates=3, top=1, enough=10)
+TOURNAMENT = Screening(candidates=3, top=1, enough_matches=10)
 
 
 def rng(seed=0):
@@ -51,26 +51,26 @@ def test_the_least_certain_pair_comes_first():
     """Of equally many matches the even ones say least: √(x (1 - x) / (n + 1)) is larger at ½ than at 0.9."""
     results = {("main@6", "a"): (20, 0, 20), ("main@6", "b"): (38, 0, 2), ("a", "b"): (20, 0, 20)}
     league = FakeLeague(players=[MAIN], anchors=("a", "b"), results=results)
-    assert asked(Uncertain(recent=0), league) == {frozenset({"main@6", "a"}), frozenset({"a", "b"})}
+    assert asked(Uncertain(recent_models=0), league) == {frozenset({"main@6", "a"}), frozenset({"a", "b"})}
     more = {**results, ("main@6", "a"): (50, 0, 50), ("a", "b"): (50, 0, 49)}
-    assert asked(Uncertain(recent=0, enough=1000, deviation=0.01), attrs.evolve(league, results=more)) == {
-        frozenset({"a", "b"})
-    }
+    assert asked(
+        Uncertain(recent_models=0, enough_matches=1000, deviation=0.01), attrs.evolve(league, results=more)
+    ) == {frozenset({"a", "b"})}
 
 
 def test_known_pairs_are_not_asked_for():
     """Enough matches, or a small deviation, end the questions."""
     results = {("main@6", "a"): (30, 0, 10)}
     league = FakeLeague(players=[MAIN], anchors=("a",), results=results)
-    assert asked(Uncertain(recent=0, enough=40), league) == {None}
-    assert asked(Uncertain(recent=0, enough=41, deviation=0.066), league) != {None}
-    assert asked(Uncertain(recent=0, enough=41, deviation=0.0671), league) == {None}
+    assert asked(Uncertain(recent_models=0, enough_matches=40), league) == {None}
+    assert asked(Uncertain(recent_models=0, enough_matches=41, deviation=0.066), league) != {None}
+    assert asked(Uncertain(recent_models=0, enough_matches=41, deviation=0.0671), league) == {None}
 
 
 def test_the_newest_models_meet_recent_ones_of_everybody():
     """Their own, and the newest of others."""
     league = FakeLeague(players=[MAIN, fake_player("other", 3)])
-    assert asked(Uncertain(recent=1), league) == {
+    assert asked(Uncertain(recent_models=1), league) == {
         frozenset({"main@6", "main@5"}),
         frozenset({"main@6", "other@3"}),
         frozenset({"other@3", "other@2"}),
@@ -167,7 +167,7 @@ def test_the_top_pool_is_a_group_while_it_is_too_large():
 def test_candidates_of_one_side_meet_candidates_of_the_other():
     """They cannot meet each other."""
     sides = attrs.evolve(fake_leagues()["two sides"], anchors=())
-    made = Tournament(screening=Screening(candidates=2, enough=1))
+    made = Tournament(screening=Screening(candidates=2, enough_matches=1))
     pairs = {made.next_evaluation(sides, rng(seed)) for seed in range(60)}
     assert pairs == {(f"cat@{cat}", f"mouse@{mouse}") for cat in (1, 2) for mouse in (1, 2)}
 
@@ -243,7 +243,7 @@ def test_each_side_has_its_own_best():
     sides = attrs.evolve(fake_leagues()["two sides"], pools={"top": ("cat@1", "mouse@1", "cat@2")})
     results = {(f"cat@{cat}", f"mouse@{mouse}"): (5, 0, 5) for cat in (1, 2, 3, 4) for mouse in (1, 2)}
     made = attrs.evolve(sides, results=results, ratings={"cat@1": Rating(9.0, 1.0, 9)})
-    rule = Superior(screening=Screening(candidates=2, top=1, enough=10, players=()), shared={})
+    rule = Superior(screening=Screening(candidates=2, top=1, enough_matches=10, players=()), shared={})
     changes = decide(rule, made)
     assert ("top", "cat@2", False) in changes
     assert {change[1] for change in changes if change[0] == "final"} == {"cat@1", "mouse@1"}

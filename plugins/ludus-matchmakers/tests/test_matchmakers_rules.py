@@ -25,7 +25,7 @@ from ludus_matchmakers.self_play import LatestFrozen, LatestSelfPlay
 from ludus_matchmakers.timing import FreezeWhen, RestartFrom
 
 SIDES = fake_leagues()["two sides"]
-AETS = ADA(players=["cat", "mouse"], hard=["mouse"], enough=1)
+AETS = ADA(players=["cat", "mouse"], hard=["mouse"], enough_matches=1)
 
 
 def rng(seed=0):
@@ -46,12 +46,12 @@ def players(*views, **changed):
 @pytest.mark.parametrize(
     "rule",
     [
-        ADA(enough=1),
-        Generations(enough=1, converged=0.5),
+        ADA(enough_matches=1),
+        Generations(enough_matches=1, converged=0.5),
         FreezeWhen(decisions=1, seconds=1.0),
         RestartFrom(decisions=1),
-        AlphaStar(least=0, enough=1),
-        AlphaStar(least=0, most=1, reset=0.5),
+        AlphaStar(least_decisions=0, enough_matches=1),
+        AlphaStar(least_decisions=0, most_decisions=1, reset=0.5),
     ],
     ids=lambda rule: type(rule).__name__,
 )
@@ -110,7 +110,7 @@ def test_draws_count_half_for_ada():
 
 def test_ada_waits_for_enough_matches():
     """One match proves nothing."""
-    assert decide(attrs.evolve(AETS, enough=51), sides(0, 50)) == []
+    assert decide(attrs.evolve(AETS, enough_matches=51), sides(0, 50)) == []
 
 
 def test_several_hard_sides_stay_below_the_limit_together():
@@ -118,7 +118,7 @@ def test_several_hard_sides_stay_below_the_limit_together():
     views = [fake_player(name, 1, role=name, team=team) for team, name in enumerate(("a", "b", "c"))]
     results = {("a@1+", "c@1+"): (0, 0, 98), ("b@1+", "c@1+"): (0, 0, 98), ("a@1+", "b@1+"): (49, 0, 49)}
     league = FakeLeague(players=views, results=results, num_teams=3)
-    found = {change.player: change.share for change in decide(ADA(hard=["a", "b"], low=0.1, enough=1), league)}
+    found = {change.player: change.share for change in decide(ADA(hard=["a", "b"], low=0.1, enough_matches=1), league)}
     assert found["a"] == pytest.approx(found["b"])
     # each has w = 50/198 and the mean of the others (50/198 + 196/198... the third) as v
     mine, third = (1 + 49) / 198, (1 + 196) / 198
@@ -154,7 +154,7 @@ def test_ada_balances_a_league():
 
 # -- generations -----------------------------------------------------------------------------------------------------
 
-RULE = Generations(enough=10)
+RULE = Generations(enough_matches=10)
 
 
 def generations(*, main=1, results=None, anchors=(), **changed):
@@ -173,13 +173,13 @@ def test_generation_0_beats_the_anchors():
         Freeze(player="main", reason="converged: beats 2 with 0.85 or more"),
         wait,
     ]
-    assert decide(attrs.evolve(RULE, enough=21), attrs.evolve(league, results=beaten)) == [wait]
+    assert decide(attrs.evolve(RULE, enough_matches=21), attrs.evolve(league, results=beaten)) == [wait]
 
 
 def test_without_anybody_to_beat_generation_0_is_what_it_is():
     """Otherwise nothing would ever begin."""
     (freeze, _) = decide(RULE, generations(main=0))
-    assert freeze == Freeze(player="main", reason="generation 0: there is nobody to beat")
+    assert freeze == Freeze(player="main", reason="generation 0: there is no opponent to beat")
 
 
 def test_generation_0_cannot_beat_an_anchor_that_there_is_not():
@@ -253,7 +253,7 @@ def test_generations_follow_each_other():
     main = SyntheticPlayer(matchmaker=PFSP(["*"], uniform=0.1), freeze_every=0, rate=3.0)
     exploiter = SyntheticPlayer(matchmaker=LatestFrozen(), freeze_every=0, rate=6.0)
     league = SyntheticLeague(
-        world=EloWorld(), players={"main": main, "exploiter": exploiter}, rules=[Generations(enough=50)]
+        world=EloWorld(), players={"main": main, "exploiter": exploiter}, rules=[Generations(enough_matches=50)]
     )
     league.run(700)
     assert league.players["exploiter"].generation >= 2
@@ -288,7 +288,7 @@ def test_models_are_frozen_once_the_pool_is_beaten():
         Freeze(player="main", reason="beats everybody with 0.70 or more")
     ]
     assert decide(FreezeWhen(win_rate=0.71), learned(1, results=results)) == []
-    assert decide(FreezeWhen(enough=101), learned(1, results=results)) == []
+    assert decide(FreezeWhen(enough_matches=101), learned(1, results=results)) == []
 
 
 def test_explorers_restart_from_the_main_agent():
@@ -325,7 +325,13 @@ def alphastar(since=0, results=None):
     return FakeLeague(players=views, results=results or {})
 
 
-LEAGUE_RULE = AlphaStar(main_exploiters=["exploiter"], league_exploiters=["hunter"], least=10, most=20, enough=10)
+LEAGUE_RULE = AlphaStar(
+    main_exploiters=["exploiter"],
+    league_exploiters=["hunter"],
+    least_decisions=10,
+    most_decisions=20,
+    enough_matches=10,
+)
 
 
 def test_after_most_decisions_everybody_is_frozen():
@@ -341,7 +347,7 @@ def test_after_most_decisions_everybody_is_frozen():
 
 def test_without_most_decisions_nobody_is_frozen_by_them():
     """0 is of no account, as in the other rules; else everybody would be frozen at every look."""
-    rule = attrs.evolve(LEAGUE_RULE, least=0, most=0)
+    rule = attrs.evolve(LEAGUE_RULE, least_decisions=0, most_decisions=0)
     assert decide(rule, alphastar(0)) == decide(rule, alphastar(10**9)) == []
 
 

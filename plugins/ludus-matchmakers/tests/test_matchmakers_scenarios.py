@@ -10,7 +10,7 @@ import pytest
 from ludus.environment import Scenario
 from ludus.errors import ConfigError
 from ludus.testing import check_matchmaker, fake_leagues, fake_player
-from ludus_matchmakers.balance import pooled_rate, rivals
+from ludus_matchmakers.balance import newest_win_rate, opposing_players
 from ludus_matchmakers.config import Modifier, ScenariosConfig
 from ludus_matchmakers.history import UniformHistory
 from ludus_matchmakers.scenarios import Scenarios
@@ -107,15 +107,15 @@ def test_balance_needs_enough_matches():
     """Nobody is the weaker one before."""
     help_mice = Modifier(scenario="mouse-level", probability=1.0, weaker="mouse")
     assert share(played(help_mice, league=balance(9, 0), questions=20), "mouse-level") == 0
-    assert share(played(help_mice, league=balance(9, 0), questions=20, enough=9), "mouse-level") == 1
+    assert share(played(help_mice, league=balance(9, 0), questions=20, enough_matches=9), "mouse-level") == 1
 
 
 def test_balance_is_that_of_the_newest_models():
     """What happened before the last `models` of each side is of no account."""
     old = {("cat@1", "mouse@2+"): (0, 0, 1000), ("cat@4", "mouse@2"): (60, 0, 40)}
-    assert pooled_rate(balance(100, 100, old), "cat", ["mouse"], models=1)[1] == 300
-    assert pooled_rate(balance(100, 100, old), "cat", ["mouse"], models=4)[1] == 1300
-    rate, matches = pooled_rate(balance(100, 100), "cat", ["mouse"], models=0)
+    assert newest_win_rate(balance(100, 100, old), "cat", ["mouse"], models=1)[1] == 300
+    assert newest_win_rate(balance(100, 100, old), "cat", ["mouse"], models=4)[1] == 1300
+    rate, matches = newest_win_rate(balance(100, 100), "cat", ["mouse"], models=0)
     assert (rate, matches) == (0.5, 200)
 
 
@@ -130,15 +130,15 @@ def test_every_match_counts_once_in_the_balance():
     league = balance(1000, 2000, results)
     won, drawn, lost = 1 + 8 + 256 + 1000, 2 + 16 + 128, 4 + 32 + 64 + 2000
     matches = won + drawn + lost
-    assert pooled_rate(league, "cat", ["mouse"], models=1) == ((won + drawn / 2 + 1) / (matches + 2), matches)
-    assert pooled_rate(league, "mouse", ["cat"], models=1) == ((lost + drawn / 2 + 1) / (matches + 2), matches)
+    assert newest_win_rate(league, "cat", ["mouse"], models=1) == ((won + drawn / 2 + 1) / (matches + 2), matches)
+    assert newest_win_rate(league, "mouse", ["cat"], models=1) == ((lost + drawn / 2 + 1) / (matches + 2), matches)
 
 
 def test_rivals_are_those_one_can_meet():
     """The other sides of an asymmetric game, everybody else in a symmetric one."""
-    assert rivals(SIDES, "cat") == ("mouse",)
+    assert opposing_players(SIDES, "cat") == ("mouse",)
     league = attrs.evolve(SIDES, players=[fake_player("a"), fake_player("b"), fake_player("c")])
-    assert rivals(league, "b") == ("a", "c")
+    assert opposing_players(league, "b") == ("a", "c")
 
 
 @pytest.mark.parametrize("parameters", [{"level": (2.0, 1.0)}, {"level": (1.0, 2.0, 3.0)}, {"level": float("inf")}])

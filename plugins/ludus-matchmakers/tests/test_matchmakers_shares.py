@@ -70,7 +70,7 @@ def test_an_anchor_plays_the_team_it_is_made_for():
 
 def test_without_an_anchor_somebody_stands_in():
     """A league always goes on, and says why so."""
-    expected = Pairing(opponents=("main@3+",), reason="there is no anchor to meet")
+    expected = Pairing(opponents=("main@3+",), reason="no anchor for this team")
     assert Anchors().next_fixture(LEAGUE, "main", rng()) == expected
 
 
@@ -254,8 +254,8 @@ def test_frozen_models_enter_the_pool_of_their_player():
 
 
 def test_ratings_end_when_enough_is_known():
-    """`enough` and `recent` reach the evaluation question."""
+    """`enough_matches` and `recent_models` reach the evaluation question."""
     league = FakeLeague(players=[MAIN], results={("main@3", "main@2"): (4, 0, 0)})
-    assert LatestSelfPlay(enough=4, recent=1).next_evaluation(league, rng()) is None
-    assert LatestSelfPlay(enough=5, recent=1).next_evaluation(league, rng()) == ("main@3", "main@2")
-    assert LatestSelfPlay(enough=4, recent=2).next_evaluation(league, rng()) == ("main@3", "main@1")
+    assert LatestSelfPlay(enough_matches=4, recent_models=1).next_evaluation(league, rng()) is None
+    assert LatestSelfPlay(enough_matches=5, recent_models=1).next_evaluation(league, rng()) == ("main@3", "main@2")
+    assert LatestSelfPlay(enough_matches=4, recent_models=2).next_evaluation(league, rng()) == ("main@3", "main@1")

@@ -11,12 +11,12 @@ from ludus.matchmaker import PoolChange
 from ludus.testing import FakeLeague, fake_player
 from ludus_matchmakers.tools import (
     enter_pool,
+    fallback_opponents,
     least_certain_pair,
     live_opponents,
     other_teams,
     pool_opponents,
     seat_pair,
-    stand_ins,
     win_rates,
 )
 
@@ -91,13 +91,15 @@ def test_named_pools_are_joined_without_duplicates_and_without_those_who_do_not_
 )
 def test_who_stands_in(league, player, team, expected):
     """Live weights first, then anchors that fit."""
-    assert stand_ins(league, player, team) == expected
+    assert fallback_opponents(league, player, team) == expected
 
 
 def test_nobody_stands_in_for_a_foreign_team():
     """A cat never takes the seats of mice."""
-    with pytest.raises(ConfigError, match="nobody plays team 1 against 'cat': add a player of its role, or an anchor"):
-        stand_ins(FakeLeague(players=[CAT]), "cat", 1)
+    with pytest.raises(
+        ConfigError, match="no participant plays team 1 against 'cat': add a player of its role, or an anchor"
+    ):
+        fallback_opponents(FakeLeague(players=[CAT]), "cat", 1)
 
 
 # -- win rates -----------------------------------------------------------------------------------------------------
@@ -183,26 +185,26 @@ def test_anchors_are_rated_against_each_other():
 
 
 def test_then_the_newest_model_meets_its_predecessors_and_the_newest_of_others():
-    """Within `recent`, whichever pair has the fewest matches."""
+    """Within `recent_models`, whichever pair has the fewest matches."""
     other = fake_player("other", 2)
     results = {("main@3", "main@2"): (3, 0, 0), ("other@2", "other@1"): (2, 0, 0)}
     league = FakeLeague(players=[MAIN, other], results={**results, ("main@3", "other@2"): (1, 0, 0)})
-    assert rate(league, recent=1) == {"main@3", "other@2"}
-    assert rate(league, recent=2) == {"main@3", "main@1"}
+    assert rate(league, recent_models=1) == {"main@3", "other@2"}
+    assert rate(league, recent_models=2) == {"main@3", "main@1"}
 
 
 def test_nothing_is_rated_once_everything_is_known():
     """Enough matches everywhere end the questions."""
     results = {("main@3", "main@2"): (2, 0, 0), ("main@3", "main@1"): (0, 2, 0)}
     league = FakeLeague(players=[MAIN], results=results)
-    assert rate(league, enough=2) is None
-    assert rate(league, enough=3) is not None
+    assert rate(league, enough_matches=2) is None
+    assert rate(league, enough_matches=3) is not None
 
 
 def test_models_of_one_side_meet_recent_models_of_the_other():
     """In an asymmetric game, predecessors cannot be met; each seat gets who is made for it."""
     league = FakeLeague(players=[CAT, MOUSE], results={("cat@4", "mouse@2"): (9, 0, 0)})
-    pairs = {least_certain_pair(league, np.random.default_rng(seed), recent=2) for seed in range(20)}
+    pairs = {least_certain_pair(league, np.random.default_rng(seed), recent_models=2) for seed in range(20)}
     assert pairs == {("cat@4", "mouse@1"), ("cat@3", "mouse@2")}
 
 

@@ -12,10 +12,10 @@ import numpy as np
 from ludus.matchmaker import LeagueView, Matchmaker, Pairing, PoolChange
 from ludus_matchmakers.tools import (
     enter_pool,
+    fallback_opponents,
     least_certain_pair,
     other_teams,
     pool_opponents,
-    stand_ins,
     win_rates,
 )
 
@@ -46,7 +46,7 @@ class BeatTheNemesis:
         """Return an opponent for a team, and the reason."""
         models = pool_opponents(league, player, team)
         if live or not models:
-            return stand_ins(league, player, team)[0], "beat-the-nemesis: live"
+            return fallback_opponents(league, player, team)[0], "beat-the-nemesis: live"
         rates = win_rates(league.payoff(league.players[player].live, models))  # [n]; a draw is half a win
         worst = int(rates.argmin())
         return models[worst], f"beat-the-nemesis: win rate {rates[worst]:.2f}"

@@ -1,8 +1,8 @@
-"""Adaptive data adjustment: the side that loses gets more of the matches."""
+"""Adaptive data adjustment: a side that loses gets a larger share of the training."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from attrs import define
@@ -10,31 +10,32 @@ from ludus.errors import ConfigError
 from ludus.matchmaker import LeagueView
 from ludus.rule import Share
 
-from ludus_matchmakers.balance import recent_rate
-from ludus_matchmakers.tools import known_players
+from ludus_matchmakers.balance import recent_win_rate
+from ludus_matchmakers.tools import check_players
 
 
 @define(kw_only=True)
 class ADA:
-    """Moves the shares of sides by their win rates [AET eq. 5-6].
+    """Updates the shares of sides by their win rates [AET eq. 5-6].
 
-    With two sides, a hard one with the ratio r and the win rate w and the other one with the win rate v::
+    For two sides, a hard one with the ratio r and the win rate w and another one with the win rate v::
 
         r ← min(high, max(low, r + dif)),  dif = behind (v - w) if v ≥ w, else ahead (v - w)
 
-    and the other side has the ratio 1 - r. With more sides, v is the mean win rate of the others, every hard side has
-    a ratio by that equation, those ratios are scaled down where their sum is above `high`, and the sides that are not
-    hard divide the rest as they did before. Each win rate is that of a side's live weights against those of all others,
-    of late. Ratios are shares of the playing time of the players named; those of other players are left alone.
+    The other side has the ratio 1 - r. For more sides, v is the mean win rate of the others. Every hard side has a
+    ratio by that equation; ratios are scaled down where their sum is above `high`. The sides that are not hard divide
+    the rest in proportion to their present ratios. A win rate is the recent one of a side's live weights against the
+    live weights of all other sides. Ratios divide the shares of the named players; shares of other players do not
+    change.
 
     Args:
-        players: The sides; empty: all players.
+        players: Players of the sides; empty: all players.
         hard: Sides whose ratios follow the equation; empty: the first one.
-        low: Least ratio of a hard side.
-        high: Greatest ratio.
-        behind: Step of a hard side that is behind.
-        ahead: Step of one that is ahead.
-        enough: Matches of late without which nothing moves.
+        low: Minimum ratio of a hard side.
+        high: Maximum ratio of the hard sides together.
+        behind: Factor of the difference of win rates while a hard side is behind.
+        ahead: Factor while it is ahead.
+        enough_matches: Recent matches of every hard side below which nothing changes.
     """
 
     players: Sequence[str] = ()
@@ -43,35 +44,57 @@ class ADA:
     high: float = 0.8
     behind: float = 0.25
     ahead: float = 1.0
-    enough: float = 50
+    enough_matches: float = 50
 
     def decide(self, league: LeagueView, rng: np.random.Generator) -> list[Share]:  # noqa: ARG002 - the contract
-        """Return the shares that change; the sum over the sides stays what it is."""
-        sides = known_players(league, self.players) or tuple(league.players)
-        hard = known_players(league, self.hard) or sides[:1]
-        easy = [side for side in sides if side not in hard]
+        """Return the shares that change; the sum over the sides stays the same.
+
+        Raises:
+            ConfigError: A player does not exist, or all sides are hard.
+        """
+        sides = check_players(league, self.players) or tuple(league.players)
+        hard = check_players(league, self.hard) or sides[:1]
         if len(sides) < 2:
             return []
-        if not easy or not set(hard) < set(sides):
+        if not set(hard) < set(sides):
             raise ConfigError("rule ada: expected hard to be some of the players, not all of them")
-        found = {side: recent_rate(league, side, [other for other in sides if other != side]) for side in sides}
         total = sum(league.players[side].share for side in sides)
-        if total <= 0 or any(found[side][1] < self.enough for side in hard):
+        win_rates = self._win_rates(league, sides, hard)
+        if total <= 0 or not win_rates:
             return []
-        old = {side: league.players[side].share / total for side in sides}
-        new = {side: self._ratio(old[side], *_rates(side, found)) for side in hard}
-        wanted = sum(new.values())
-        if wanted > self.high:
-            new = {side: ratio * self.high / wanted for side, ratio in new.items()}
-        rest, before = 1 - sum(new.values()), sum(old[side] for side in easy)
-        new |= {side: rest * (old[side] / before if before else 1 / len(easy)) for side in easy}
-        return [Share(player=side, share=ratio * total) for side, ratio in new.items() if abs(ratio - old[side]) > 1e-9]
+        ratios = {side: league.players[side].share / total for side in sides}
+        updated = self._update(ratios, win_rates, hard)
+        return [
+            Share(player=side, share=ratio * total)
+            for side, ratio in updated.items()
+            if abs(ratio - ratios[side]) > 1e-9
+        ]
 
-    def _ratio(self, old: float, mine: float, theirs: float) -> float:
-        gap = theirs - mine
-        return min(self.high, max(self.low, old + (self.behind if gap >= 0 else self.ahead) * gap))
+    def _win_rates(self, league: LeagueView, sides: Sequence[str], hard: Sequence[str]) -> dict[str, float]:
+        """Return the recent win rate of every side; empty while a hard side has too few matches."""
+        recent = {side: recent_win_rate(league, side, [other for other in sides if other != side]) for side in sides}
+        if any(recent[side][1] < self.enough_matches for side in hard):
+            return {}
+        return {side: rate for side, (rate, _) in recent.items()}
+
+    def _update(
+        self, ratios: Mapping[str, float], win_rates: Mapping[str, float], hard: Sequence[str]
+    ) -> dict[str, float]:
+        """Return the new ratios: eq. 5-6 for the hard sides, and the rest divided between the other ones."""
+        updated = {side: self._ratio(ratios[side], *_compared(side, win_rates)) for side in hard}
+        hard_ratio = sum(updated.values())
+        if hard_ratio > self.high:
+            updated = {side: ratio * self.high / hard_ratio for side, ratio in updated.items()}
+        others = [side for side in ratios if side not in hard]
+        rest, before = 1 - sum(updated.values()), sum(ratios[side] for side in others)
+        return updated | {side: rest * (ratios[side] / before if before else 1 / len(others)) for side in others}
+
+    def _ratio(self, ratio: float, win_rate: float, other_win_rate: float) -> float:
+        gap = other_win_rate - win_rate
+        dif = self.behind * gap if gap >= 0 else self.ahead * gap
+        return min(self.high, max(self.low, ratio + dif))
 
 
-def _rates(side: str, found: dict[str, tuple[float, float]]) -> tuple[float, float]:
-    """Return the win rate of a side and the mean of the others'."""
-    return found[side][0], float(np.mean([rate for other, (rate, _) in found.items() if other != side]))
+def _compared(side: str, win_rates: Mapping[str, float]) -> tuple[float, float]:
+    """Return the win rate of a side and the mean win rate of the other sides."""
+    return win_rates[side], float(np.mean([rate for other, rate in win_rates.items() if other != side]))

@@ -8,22 +8,29 @@ import numpy as np
 from attrs import define, field
 from ludus.matchmaker import LeagueView, Pairing
 
-from ludus_matchmakers.common import Keeper
+from ludus_matchmakers.common import PoolKeeper
 from ludus_matchmakers.history import pfsp_probabilities
-from ludus_matchmakers.tools import any_of, counterparts, for_every_team, players_of, stand_ins, win_rates
+from ludus_matchmakers.tools import (
+    choose_uniformly,
+    fallback_opponents,
+    opponent_players,
+    pair_every_team,
+    players_on_team,
+    win_rates,
+)
 
 
 @define
-class Curriculum(Keeper):
-    """Meets the live weights of a main agent, or its frozen models while those are too strong.
+class Curriculum(PoolKeeper):
+    """Chooses the live weights of a main agent, or its frozen models while the live weights are too strong.
 
-    Where it wins less than `below` against the live weights of late, then in a share of the matches it meets frozen
+    While the recent win rate against the live weights is below `below`, a share of the fixtures is against frozen
     models of that main agent, by PFSP with f(x) = x (1 - x).
 
     Args:
-        against: Main agents; empty: itself in a symmetric game, everybody on the other side otherwise.
-        below: Win rate.
-        share: Of the matches.
+        against: Main agents; empty: the player itself in a symmetric game, all players of the other side otherwise.
+        below: Win rate below which frozen models are chosen.
+        share: Share of the fixtures against frozen models in that case.
         prior_matches: Weight of the prior of every win rate, in matches.
     """
 
@@ -34,13 +41,13 @@ class Curriculum(Keeper):
 
     def next_fixture(self, league: LeagueView, player: str, rng: np.random.Generator) -> Pairing:
         """Return live or frozen opponents."""
-        return for_every_team(league, player, lambda team: self._choose(league, player, team, rng))
+        return pair_every_team(league, player, lambda team: self._choose(league, player, team, rng))
 
     def _choose(self, league: LeagueView, player: str, team: int | None, rng: np.random.Generator) -> tuple[str, str]:
-        mains = counterparts(league, player, team, against=self.against)
+        mains = opponent_players(league, player, team, against=self.against)
         if not mains:
-            return any_of(stand_ins(league, player, team), rng), "curriculum: there is no main agent"
-        main = league.players[any_of(mains, rng)]
+            return choose_uniformly(fallback_opponents(league, player, team), rng), "curriculum: there is no main agent"
+        main = league.players[choose_uniformly(mains, rng)]
         rate = 0.5
         if main.name != player:
             rate = float(win_rates(league.recent(player, [main.live]), prior_matches=self.prior_matches)[0])
@@ -52,19 +59,20 @@ class Curriculum(Keeper):
 
 
 @define
-class Forgotten(Keeper):
-    """Verifies that nothing has been forgotten and no exploiter wins; otherwise it is self-play.
+class Forgotten(PoolKeeper):
+    """Chooses exploiters and old models that the player does not beat any more; self-play if there are none.
 
-    First models of main exploiters are met if one of them is beaten less than `exploited`, else old models of a main
-    agent if one of them is beaten less than `forgotten`, in both cases by PFSP with f(x) = (1 - x)^p. The newest models
-    of the main agent do not count as far as each was harder than the one before: they are not forgotten but new.
+    Models of main exploiters are chosen if the win rate against one of them is below `exploited`, else old models of a
+    main agent if the win rate against one of them is below `forgotten`, in both cases by PFSP with f(x) = (1 - x)^p.
+    The newest models of the main agent are left out as long as each is harder than the one before: they are new, not
+    forgotten.
 
     Args:
-        against: Main agents; empty: itself in a symmetric game, everybody on the other side otherwise.
+        against: Main agents; empty: the player itself in a symmetric game, all players of the other side otherwise.
         exploiters: Main exploiters.
-        forgotten: Win rate against main agents.
-        exploited: Win rate against exploiters.
-        p: Exponent.
+        forgotten: Win rate against models of main agents below which they count as forgotten.
+        exploited: Win rate against models of exploiters below which they are chosen.
+        p: Exponent of the PFSP weighting.
         prior_matches: Weight of the prior of every win rate, in matches.
     """
 
@@ -76,23 +84,23 @@ class Forgotten(Keeper):
     prior_matches: float = field(default=2.0, kw_only=True)
 
     def next_fixture(self, league: LeagueView, player: str, rng: np.random.Generator) -> Pairing:
-        """Return frozen opponents, live ones where nothing is forgotten."""
-        return for_every_team(league, player, lambda team: self._choose(league, player, team, rng))
+        """Return frozen opponents, or live ones if no model is forgotten."""
+        return pair_every_team(league, player, lambda team: self._choose(league, player, team, rng))
 
     def _choose(self, league: LeagueView, player: str, team: int | None, rng: np.random.Generator) -> tuple[str, str]:
-        mains = counterparts(league, player, team, against=self.against)
+        mains = opponent_players(league, player, team, against=self.against)
         if not mains:
-            return any_of(stand_ins(league, player, team), rng), "forgotten: there is no main agent"
+            return choose_uniformly(fallback_opponents(league, player, team), rng), "forgotten: there is no main agent"
         exploits = [
-            model for name in players_of(league, self.exploiters, team) for model in league.players[name].models
+            model for name in players_on_team(league, self.exploiters, team) for model in league.players[name].models
         ]
         found = self._losing(league, player, exploits, self.exploited, rng, what="exploits")
         if found is None:
-            main = league.players[any_of(mains, rng)]
+            main = league.players[choose_uniformly(mains, rng)]
             rates = self._rates(league, player, main.models)
-            past = main.models[: before_the_harder_ones(rates)]
+            past = main.models[: num_before_harder_models(rates)]
             found = self._losing(league, player, past, self.forgotten, rng, what="forgotten")
-        return found or (main.live, "forgotten: nothing, so self-play")
+        return found or (main.live, "forgotten: nothing; self-play")
 
     def _losing(
         self,
@@ -104,7 +112,7 @@ class Forgotten(Keeper):
         *,
         what: str,
     ) -> tuple[str, str] | None:
-        """Return one of the models, and why, if any of them is beaten too little."""
+        """Return one of the models and the reason, if the win rate against any of them is below `below`."""
         rates = self._rates(league, player, models)
         if not rates.size or rates.min() >= below:
             return None
@@ -115,11 +123,11 @@ class Forgotten(Keeper):
         return win_rates(league.payoff(league.players[player].live, models), prior_matches=self.prior_matches)
 
 
-def before_the_harder_ones(win_rate: np.ndarray) -> int:
-    """Return how many models are left without the newest ones of which each is beaten no more than the one before.
+def num_before_harder_models(win_rate: np.ndarray) -> int:
+    """Return the number of models without the newest ones of which each is at least as hard as the one before.
 
     Args:
-        win_rate: ``[n]`` against the models of one player, oldest first.
+        win_rate: ``[n] float64``: win rates against the models of one player, oldest first.
     """
     rises = np.flatnonzero(np.diff(win_rate) > 0)
     return int(rises[-1]) + 2 if rises.size else 0

@@ -9,29 +9,30 @@ from attrs import define
 from ludus.matchmaker import LeagueView
 from ludus.rule import Freeze, Reset
 
-from ludus_matchmakers.convergence import beats, met
-from ludus_matchmakers.tools import known_players
+from ludus_matchmakers.convergence import pool_models, win_rate_if_all_beaten
+from ludus_matchmakers.tools import check_players
 
 
 @define(kw_only=True)
 class AlphaStar:
-    """Freezes and resets players as the league of AlphaStar does (Vinyals et al. 2019).
+    """Freezes and resets players as in the league of AlphaStar (Vinyals et al. 2019).
 
-    A player is due once it has learned from `least` decisions since its last model and beats everybody it must with
-    the win rate `converged` of late, or once it has learned from `most`. A main agent must beat all models of the
-    league and is frozen. A main exploiter must beat the live weights of the main agents and starts anew. A league
-    exploiter must beat all models of the league and starts anew with the probability `reset`, else it is frozen.
+    A player is due once it has learned from `least_decisions` decisions since its last model and its recent win rate
+    against all its opponents is at least `converged`, or once it has learned from `most_decisions`. The opponents of
+    main agents and league exploiters are all models of the league, those of main exploiters the live weights of the
+    main agents. A due main agent is frozen, a main exploiter is reset, and a league exploiter is reset with the
+    probability `reset`, else frozen.
 
     Args:
         main_agents: Main agents; empty: the first player.
         main_exploiters: Main exploiters.
         league_exploiters: League exploiters.
-        pools: Pools that are the whole league.
+        pools: Pools that make up the whole league.
         converged: The win rate.
-        enough: Matches of late against everybody.
-        least: Decisions.
-        most: Decisions; 0: of no account.
-        reset: Probability.
+        enough_matches: Recent matches that are required against each opponent.
+        least_decisions: Minimum decisions between two models.
+        most_decisions: Maximum decisions between two models; 0: no limit.
+        reset: Probability of a reset.
     """
 
     main_agents: Sequence[str] = ()
@@ -39,32 +40,37 @@ class AlphaStar:
     league_exploiters: Sequence[str] = ()
     pools: Sequence[str] = ("*",)
     converged: float = 0.7
-    enough: float = 50
-    least: int = 1_000_000
-    most: int = 2_000_000
+    enough_matches: float = 50
+    least_decisions: int = 1_000_000
+    most_decisions: int = 2_000_000
     reset: float = 0.25
 
     def decide(self, league: LeagueView, rng: np.random.Generator) -> list[Freeze | Reset]:
-        """Return who is frozen and who starts anew."""
-        mains = known_players(league, self.main_agents) or tuple(league.players)[:1]
+        """Return freezes and resets."""
+        mains = check_players(league, self.main_agents) or tuple(league.players)[:1]
         live = [league.players[name].live for name in mains]
-        must = {
-            name: met(league, name, self.pools) for name in (*mains, *known_players(league, self.league_exploiters))
+        opponents_of = {
+            name: pool_models(league, name, self.pools)
+            for name in (*mains, *check_players(league, self.league_exploiters))
         }
-        must |= dict.fromkeys(known_players(league, self.main_exploiters), tuple(live))
+        opponents_of |= dict.fromkeys(check_players(league, self.main_exploiters), tuple(live))
         changes: list[Freeze | Reset] = []
-        for name, opponents in must.items():
+        for name, opponents in opponents_of.items():
             if reason := self._reason(league, name, opponents):
-                again = name in self.main_exploiters or (name in self.league_exploiters and rng.random() < self.reset)
-                changes.append((Reset if again else Freeze)(player=name, reason=reason))
+                is_reset = name in self.main_exploiters or (
+                    name in self.league_exploiters and rng.random() < self.reset
+                )
+                changes.append((Reset if is_reset else Freeze)(player=name, reason=reason))
         return changes
 
     def _reason(self, league: LeagueView, name: str, opponents: Sequence[str]) -> str:
         view = league.players[name]
         decisions = view.decisions - view.frozen_decisions
-        if self.most and decisions >= self.most:
+        if self.most_decisions and decisions >= self.most_decisions:
             return f"{decisions} decisions since the last model"
         rate = None
-        if decisions >= self.least:
-            rate = beats(league, name, opponents, rate=self.converged, enough=self.enough)
+        if decisions >= self.least_decisions:
+            rate = win_rate_if_all_beaten(
+                league, name, opponents, rate=self.converged, enough_matches=self.enough_matches
+            )
         return "" if rate is None else f"beats everybody with {rate:.2f} or more"

@@ -1,4 +1,4 @@
-"""How the sides of a league fare against each other."""
+"""Win rates between the sides of a league."""
 
 from __future__ import annotations
 
@@ -7,38 +7,38 @@ from collections.abc import Sequence
 import numpy as np
 from ludus.matchmaker import LeagueView
 
-from ludus_matchmakers.tools import known_players, win_rates
+from ludus_matchmakers.tools import check_players, win_rates
 
-__all__ = ["pooled_rate", "recent_rate", "rivals"]
+__all__ = ["newest_win_rate", "opposing_players", "recent_win_rate"]
 
 
-def rivals(league: LeagueView, player: str) -> tuple[str, ...]:
-    """Return the players that a player can meet, without itself: in an asymmetric game those of the other sides.
+def opposing_players(league: LeagueView, player: str) -> tuple[str, ...]:
+    """Return the other players; in an asymmetric game only those of other teams.
 
     Raises:
         ConfigError: There is no such player.
     """
-    known_players(league, [player])
+    check_players(league, [player])
     own = league.players[player].team
     return tuple(name for name, view in league.players.items() if name != player and (own is None or view.team != own))
 
 
-def recent_rate(league: LeagueView, player: str, others: Sequence[str]) -> tuple[float, float]:
-    """Return the win rate of live weights against other live weights of late, and how many matches say so."""
+def recent_win_rate(league: LeagueView, player: str, others: Sequence[str]) -> tuple[float, float]:
+    """Return the recent win rate of live weights against other live weights, and the number of matches."""
     counts = league.recent(player, [league.players[name].live for name in others]).sum(axis=0)
     return float(win_rates(counts)[0]), float(counts.sum())
 
 
-def pooled_rate(league: LeagueView, player: str, others: Sequence[str], *, models: int) -> tuple[float, float]:
-    """Return the win rate of a player's live weights and newest models against those of others, and how many matches.
+def newest_win_rate(league: LeagueView, player: str, others: Sequence[str], *, models: int) -> tuple[float, float]:
+    """Return the win rate between live weights and newest models of a player and of others, and the number of matches.
 
-    Every match counts once: all those between two of the models, and what live weights have played of late.
+    Every match counts once: all matches between two of the models, and recent matches of live weights.
 
     Args:
         league: The league.
         player: The player.
-        others: The others.
-        models: Newest frozen models of everybody that count, besides the live weights.
+        others: The other players.
+        models: Number of newest frozen models per player that count, besides the live weights.
     """
     mine = _newest(league, player, models)
     counts = np.zeros(3)
@@ -46,7 +46,7 @@ def pooled_rate(league: LeagueView, player: str, others: Sequence[str], *, model
         theirs = _newest(league, other, models)
         counts += league.recent(player, [*theirs, league.players[other].live]).sum(axis=0)
         counts += league.recent(other, mine).sum(axis=0)[::-1]
-        for model in mine:  # `payoff` of a live one would add its earlier weights, these models among them
+        for model in mine:  # `payoff` of live weights would include these models
             counts += league.payoff(model, theirs).sum(axis=0)
     return float(win_rates(counts)[0]), float(counts.sum())
 

@@ -11,11 +11,11 @@ from ludus.option import Check, above, at_least, between, name, one_of, option
 DIS_POOLS = ("own", "own/long", "own/superior", "policies", "methods")
 
 _POOLS = (
-    "Pools to choose from, by name; own: its own in a symmetric game, those of the other side otherwise; *: those of "
-    "all players; own/long, */superior and so on; anchors: all anchors; empty: own."
+    "Names of pools; own: the player's pool in a symmetric game, those of the other side otherwise; *: those of all "
+    "players; own/long, */superior and so on; anchors: all anchors; empty: own."
 )
-_PRIOR = "Every win rate starts as ½ with the weight of so many matches (a Beta prior)."
-_MAIN = "Main agents to meet; empty: itself in a symmetric game, everybody on the other side otherwise."
+_PRIOR = "Weight of the Beta prior with mean ½ of every win rate, in matches."
+_MAIN = "Main agents to meet; empty: itself in a symmetric game, all players of the other side otherwise."
 
 
 def _shares(value: object) -> bool:
@@ -30,16 +30,16 @@ _WEIGHTS = Check("a table of matchmaker names with numbers ≥ 0, not all of the
 
 @frozen(kw_only=True)
 class MatchmakerConfig:
-    """What all matchmakers share: which models they keep and which pairs they rate."""
+    """Options that all matchmakers share: pools and rating matches."""
 
     capacity: int = option(
         500,
         at_least(1),
-        help="Models kept in the pool named after the player; the oldest leave; of a mixture, its own counts, not "
+        help="Capacity of the pool named after the player; the oldest models leave. A mixture uses its own value, not "
         "those of its parts. AET uses 500.",
     )
     enough_matches: int = option(
-        100, at_least(1), help="Rating matches after which the result between two participants counts as known."
+        100, at_least(1), help="Rating matches after which a pair of participants needs no more."
     )
     recent_models: int = option(5, at_least(0), help="Recent models that each new model is rated against.")
     long_s: float = option(
@@ -48,7 +48,9 @@ class MatchmakerConfig:
         help="Seconds of training between two models that enter the pool PLAYER/long for good; 0: no such pool.",
     )
     long_models: int = option(
-        0, at_least(0), help="The same in models: every so many-th is kept; 0: no such pool, unless by long_s."
+        0,
+        at_least(0),
+        help="Models between two models that enter the pool PLAYER/long; 0: no such pool, unless by long_s.",
     )
 
 
@@ -64,7 +66,7 @@ class LatestSelfPlayConfig(MatchmakerConfig):
     """Options of ``latest-self-play``."""
 
     against: tuple[str, ...] = option(
-        (), help="Players to meet; empty: itself in a symmetric game, everybody on the other side otherwise."
+        (), help="Players to meet; empty: itself in a symmetric game, all players of the other side otherwise."
     )
 
 
@@ -86,7 +88,9 @@ class PFSPConfig(MatchmakerConfig):
         help="Weight of an opponent that is beaten with rate x: hard (1 - x)^p, even x (1 - x), capped min(½, 1 - x).",
     )
     p: float = option(1.0, at_least(0.0), help="Exponent of the hard weighting; AET uses 1, 0 is uniform.")
-    uniform: float = option(0.0, between(0.0, 1.0), help="Share of matches in which all models are met equally often.")
+    uniform: float = option(
+        0.0, between(0.0, 1.0), help="Share of fixtures in which all models have equal probability."
+    )
     prior_matches: float = option(2.0, at_least(0.0), help=_PRIOR)
 
 
@@ -96,7 +100,7 @@ class MinimaxMainConfig(MatchmakerConfig):
 
     pools: tuple[str, ...] = option(("*", "anchors"), help=_POOLS)
     uniform: float = option(
-        0.1, between(0.0, 1.0), help="Share of matches in which all models are met equally often; the paper uses 0.1."
+        0.1, between(0.0, 1.0), help="Share of fixtures in which all models have equal probability; the paper uses 0.1."
     )
     prior_matches: float = option(2.0, at_least(0.0), help=_PRIOR)
 
@@ -115,20 +119,20 @@ class MSMConfig(MatchmakerConfig):
     """Options of ``msm``; the defaults are those of DIS."""
 
     capacity: int = option(
-        100, at_least(1), help="Models kept in the pool named after the player (SHMP); the oldest leave."
+        100, at_least(1), help="Capacity of the pool named after the player (SHMP); the oldest models leave."
     )
     long_s: float = option(
         43_200.0,
         at_least(0.0),
         help="Seconds of training between two models that enter the pool PLAYER/long (LHMP) for good; 0: no such pool.",
     )
-    alpha: float = option(0.6, between(0.0, 1.0), help="Share of the matches against the weights being learned now.")
+    alpha: float = option(0.6, between(0.0, 1.0), help="Share of the fixtures against live weights.")
     pools: tuple[str, ...] = option(
         DIS_POOLS,
-        help="Pools, each with a share in proportion to its models: SHMP, LHMP, SMP, DPMP and DMMP.",
+        help="Pools; the probability of each is proportional to its size: SHMP, LHMP, SMP, DPMP and DMMP.",
     )
     p: float = option(1.0, at_least(0.0), help="Exponent of the importance 1 - wins - ½ draws.")
-    temperature: float = option(0.3, above(0.0), help="Of the softmax over the importances within a pool.")
+    temperature: float = option(0.3, above(0.0), help="Temperature of the softmax over the importances within a pool.")
     prior_matches: float = option(2.0, at_least(0.0), help=_PRIOR)
 
 
@@ -138,9 +142,9 @@ class CurriculumConfig(MatchmakerConfig):
 
     against: tuple[str, ...] = option((), help=_MAIN)
     below: float = option(
-        0.2, between(0.0, 1.0), help="Win rate against the live weights below which their frozen models are met."
+        0.2, between(0.0, 1.0), help="Win rate against the live weights below which frozen models are chosen."
     )
-    share: float = option(0.5, between(0.0, 1.0), help="Share of matches in which that is done.")
+    share: float = option(0.5, between(0.0, 1.0), help="Share of fixtures against frozen models in that case.")
     prior_matches: float = option(2.0, at_least(0.0), help=_PRIOR)
 
 
@@ -149,13 +153,11 @@ class ForgottenConfig(MatchmakerConfig):
     """Options of ``forgotten``; the defaults are those of AlphaStar."""
 
     against: tuple[str, ...] = option((), help=_MAIN)
-    exploiters: tuple[str, ...] = option((), help="Main exploiters whose models to verify first.")
+    exploiters: tuple[str, ...] = option((), help="Main exploiters whose models are verified first.")
     forgotten: float = option(
         0.7, between(0.0, 1.0), help="Win rate below which an old model of a main agent counts as forgotten."
     )
-    exploited: float = option(
-        0.3, between(0.0, 1.0), help="Win rate below which a model of an exploiter is met until it is beaten."
-    )
+    exploited: float = option(0.3, between(0.0, 1.0), help="Win rate below which a model of an exploiter is chosen.")
     p: float = option(2.0, at_least(0.0), help="Exponent of the hard weighting among them.")
     prior_matches: float = option(2.0, at_least(0.0), help=_PRIOR)
 
@@ -165,7 +167,7 @@ class AlphaStarMainConfig(MatchmakerConfig):
     """Options of ``alphastar-main``."""
 
     against: tuple[str, ...] = option((), help=_MAIN)
-    exploiters: tuple[str, ...] = option((), help="Main exploiters whose models to verify.")
+    exploiters: tuple[str, ...] = option((), help="Main exploiters whose models are verified.")
     pools: tuple[str, ...] = option(("*",), help="Pools of the PFSP part. " + _POOLS)
     self_play: float = option(0.35, at_least(0.0), help="Weight of matches against the live weights of main agents.")
     pfsp: float = option(0.5, at_least(0.0), help="Weight of PFSP matches, f(x) = (1 - x)², over the whole league.")
@@ -196,7 +198,7 @@ class NashConfig(MatchmakerConfig):
         help="Newest models of each side, over all pools, that the empirical game is made of, besides anchors.",
     )
     prior_matches: float = option(
-        2.0, at_least(0.0), help=_PRIOR + " A pair that has not been rated is therefore even."
+        2.0, at_least(0.0), help=_PRIOR + " The win rate of a pair without rating matches is ½."
     )
 
 
@@ -207,7 +209,7 @@ class MixtureConfig(MatchmakerConfig):
     weights: Mapping[str, float] = option(
         {"latest-self-play": 0.8, "pfsp": 0.2},
         _WEIGHTS,
-        help="Share of the matches by matchmaker, in any unit; AET uses 0.8 latest and 0.2 history.",
+        help="Relative share of the fixtures by matchmaker; AET uses 0.8 latest and 0.2 history.",
     )
 
 
@@ -228,13 +230,13 @@ class Modifier:
     """A scenario that is played with a probability."""
 
     scenario: str = option(check=name(), help="Name of a scenario that the environment offers.")
-    probability: float = option(check=between(0.0, 1.0), help="How likely a fixture draws it.")
+    probability: float = option(check=between(0.0, 1.0), help="Probability that a fixture draws it.")
     parameters: Mapping[str, _Number | tuple[_Number, ...]] = option(
         {},
         Check("a table of numbers and of ranges [low, high]", _ranges),
-        help="Its parameters: a number, or a range to draw from; whole numbers where both ends are.",
+        help="Parameters of the scenario: numbers, or ranges to draw from (whole numbers if both ends are).",
     )
-    weaker: str = option("", help="A player: only while this one is the weaker side; empty: always.")
+    weaker: str = option("", help="Player that must be the weaker side; empty: always.")
 
 
 @frozen(kw_only=True)
@@ -243,18 +245,18 @@ class ScenariosConfig:
 
     matchmaker: str = option("latest-self-play", name(), help="Matchmaker that chooses the opponents.")
     play: tuple[Modifier, ...] = option(
-        (), help="Scenarios, each drawn by itself; parameters of several draws of one scenario are merged."
+        (), help="Scenarios, drawn independently; parameters of several draws of one scenario are merged."
     )
     models: int = option(
-        3, at_least(0), help="Newest models of each side, besides its live weights, by which the balance is measured."
+        3, at_least(0), help="Newest models of each side that count for the balance, besides its live weights."
     )
     balanced: float = option(
-        0.1, between(0.0, 0.5), help="Sides are balanced while win rates differ from ½ by no more than this."
+        0.1, between(0.0, 0.5), help="Sides are balanced while win rates differ from ½ by at most this."
     )
     enough_matches: float = option(
         20,
         at_least(1),
-        help="Matches between the sides before anybody counts as weaker; of live weights those of late, below 370.",
+        help="Matches between the sides below which no side counts as weaker; at most 370 for live weights.",
     )
 
 
@@ -269,7 +271,7 @@ class UncertainConfig(MatchmakerConfig):
     deviation: float = option(
         0.05,
         above(0.0),
-        help="Standard deviation of a win rate below which it counts as known, unless enough_matches do.",
+        help="Standard deviation of a win rate below which a pair needs no more matches.",
     )
     prior_matches: float = option(2.0, above(0.0), help=_PRIOR)
 
@@ -281,5 +283,5 @@ class RatingMixtureConfig(MatchmakerConfig):
     weights: Mapping[str, float] = option(
         {"tournament": 0.5, "uncertain": 0.5},
         _WEIGHTS,
-        help="Share of the rating matches by matchmaker, in any unit; where one has nothing to ask, another is asked.",
+        help="Relative share of the rating matches by matchmaker; one without a pair leaves its share to the others.",
     )

@@ -1,4 +1,4 @@
-"""When weights count as good enough, and how old they are."""
+"""Convergence of players, and the age of their weights."""
 
 from __future__ import annotations
 
@@ -8,37 +8,39 @@ from ludus.matchmaker import LeagueView, PlayerView
 
 from ludus_matchmakers.tools import other_teams, pool_opponents, win_rates
 
-__all__ = ["beats", "generation_s", "last_frozen_s", "met"]
+__all__ = ["generation_started_s", "last_frozen_s", "pool_models", "win_rate_if_all_beaten"]
 
 
-def beats(league: LeagueView, player: str, opponents: Sequence[str], *, rate: float, enough: float) -> float | None:
-    """Return the least win rate of late of a player's live weights if they beat all opponents, else None.
+def win_rate_if_all_beaten(
+    league: LeagueView, player: str, opponents: Sequence[str], *, rate: float, enough_matches: float
+) -> float | None:
+    """Return the lowest recent win rate of a player's live weights if they beat all opponents, else None.
 
     Args:
         league: The league.
         player: The player.
-        opponents: Whom it must beat; without any it has beaten nobody.
-        rate: Win rate, draws counting half, that is needed against each.
-        enough: Matches, of late, that are needed against each.
+        opponents: Participants to beat; if there are none, the result is None.
+        rate: Win rate that is required against each.
+        enough_matches: Recent matches that are required against each.
     """
     counts = league.recent(player, [name for name in opponents if name != league.players[player].live])
-    if not len(counts) or counts.sum(axis=1).min() < enough:
+    if not len(counts) or counts.sum(axis=1).min() < enough_matches:
         return None
     least = float(win_rates(counts, prior_matches=0.0).min())
     return least if least >= rate else None
 
 
 def last_frozen_s(league: LeagueView, view: PlayerView) -> float:
-    """Return when the newest model of a player was frozen, in seconds of training; 0 where there is none."""
+    """Return the time at which a player's newest model was frozen, in seconds of training; 0 without a model."""
     return league.frozen_s(view.models[-1]) if view.models else 0.0
 
 
-def generation_s(league: LeagueView, view: PlayerView) -> float:
-    """Return when the present generation of a player began, in seconds of training."""
+def generation_started_s(league: LeagueView, view: PlayerView) -> float:
+    """Return the time at which a player's present generation began, in seconds of training."""
     return league.frozen_s(view.models[view.generation_starts[-1] - 1]) if view.generation else 0.0
 
 
-def met(league: LeagueView, player: str, pools: Sequence[str]) -> tuple[str, ...]:
-    """Return the models of pools that a player can meet in any of the other teams."""
+def pool_models(league: LeagueView, player: str, pools: Sequence[str]) -> tuple[str, ...]:
+    """Return the members of pools that a player can play against in any of the other teams."""
     teams = dict.fromkeys(other_teams(league, player))
     return tuple(dict.fromkeys(m for team in teams for m in pool_opponents(league, player, team, pools=pools)))

@@ -1,4 +1,4 @@
-"""From options to matchmakers."""
+"""Factories of the matchmakers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ludus.matchmaker import Matchmaker
 
 from ludus_matchmakers import config as options
 from ludus_matchmakers.alphastar import Curriculum, Forgotten
-from ludus_matchmakers.common import arguments, made_of
+from ludus_matchmakers.common import factory_of, option_arguments
 from ludus_matchmakers.history import PFSP, UniformHistory
 from ludus_matchmakers.mixture import Mixture
 from ludus_matchmakers.msm import MSM
@@ -22,23 +22,23 @@ from ludus_matchmakers.self_play import LatestFrozen, LatestSelfPlay
 
 _Build = Callable[[str], Matchmaker]
 
-against_anchors = made_of(Anchors)
-alphastar_league_exploiter = made_of(PFSP, weighting="capped", label="alphastar-league-exploiter")
-curriculum = made_of(Curriculum)
-forgotten = made_of(Forgotten)
-latest_frozen = made_of(LatestFrozen)
-latest_self_play = made_of(LatestSelfPlay)
-minimax_main = made_of(PFSP, label="minimax-main")
-msm = made_of(MSM)
-nash = made_of(Nash)
-pfsp = made_of(PFSP)
-uncertain = made_of(Uncertain)
-uniform_history = made_of(UniformHistory)
+against_anchors = factory_of(Anchors)
+alphastar_league_exploiter = factory_of(PFSP, weighting="capped", label="alphastar-league-exploiter")
+curriculum = factory_of(Curriculum)
+forgotten = factory_of(Forgotten)
+latest_frozen = factory_of(LatestFrozen)
+latest_self_play = factory_of(LatestSelfPlay)
+minimax_main = factory_of(PFSP, label="minimax-main")
+msm = factory_of(MSM)
+nash = factory_of(Nash)
+pfsp = factory_of(PFSP)
+uncertain = factory_of(Uncertain)
+uniform_history = factory_of(UniformHistory)
 
 
-def alphastar_main(config: options.AlphaStarMainConfig, *, build: _Build) -> Matchmaker:  # noqa: ARG001 - its own parts
+def alphastar_main(config: options.AlphaStarMainConfig, *, build: _Build) -> Matchmaker:  # noqa: ARG001 - the parts are fixed
     """Make ``alphastar-main``."""
-    prior, kept = config.prior_matches, arguments(config, options.MatchmakerConfig)
+    prior, kept = config.prior_matches, option_arguments(config, options.MatchmakerConfig)
     parts: dict[str, Matchmaker] = {
         "self-play": Curriculum(config.against, below=0.3, share=1.0, prior_matches=prior, **kept),
         "pfsp": PFSP(config.pools, p=2.0, prior_matches=prior, **kept),
@@ -49,18 +49,18 @@ def alphastar_main(config: options.AlphaStarMainConfig, *, build: _Build) -> Mat
 
 
 def mixture(config: options.MixtureConfig, *, build: _Build) -> Matchmaker:
-    """Make ``mixture``; its parts are made by `build`."""
-    return Mixture(parts={name: build(name) for name in config.weights}, **arguments(config))
+    """Make ``mixture``; `build` makes its parts."""
+    return Mixture(parts={name: build(name) for name in config.weights}, **option_arguments(config))
 
 
 def rating_mixture(config: options.RatingMixtureConfig, *, build: _Build) -> Matchmaker:
-    """Make ``rating-mixture``; its parts are made by `build`."""
-    return RatingMixture(parts={name: build(name) for name in config.weights}, **arguments(config))
+    """Make ``rating-mixture``; `build` makes its parts."""
+    return RatingMixture(parts={name: build(name) for name in config.weights}, **option_arguments(config))
 
 
 def screening(config: ScreeningConfig) -> Screening:
-    """Make what tournament and superior share."""
-    return Screening(**arguments(config, ScreeningConfig))
+    """Make the screening of ``tournament`` and ``superior``."""
+    return Screening(**option_arguments(config, ScreeningConfig))
 
 
 def tournament(config: ScreeningConfig, *, build: _Build) -> Matchmaker:  # noqa: ARG001 - no parts
@@ -69,6 +69,6 @@ def tournament(config: ScreeningConfig, *, build: _Build) -> Matchmaker:  # noqa
 
 
 def with_scenarios(config: options.ScenariosConfig, *, build: _Build) -> Matchmaker:
-    """Make ``with-scenarios``; the matchmaker inside is made by `build`."""
-    given = arguments(config)
+    """Make ``with-scenarios``; `build` makes its inner matchmaker."""
+    given = option_arguments(config)
     return Scenarios(inner=build(given.pop("matchmaker")), **given)

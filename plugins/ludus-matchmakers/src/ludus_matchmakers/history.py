@@ -8,31 +8,31 @@ import numpy as np
 from attrs import define, field
 from ludus.matchmaker import LeagueView, Pairing
 
-from ludus_matchmakers.common import Keeper
-from ludus_matchmakers.tools import any_of, for_every_team, pool_opponents, stand_ins, win_rates
+from ludus_matchmakers.common import PoolKeeper
+from ludus_matchmakers.tools import choose_uniformly, fallback_opponents, pair_every_team, pool_opponents, win_rates
 
-#: Returns one of some models, for a live participant, and why.
+#: Chooses one of some models for a live participant, and returns it with the reason.
 _Choose = Callable[[LeagueView, str, Sequence[str], np.random.Generator], tuple[str, str]]
 
 
 def meet(league: LeagueView, player: str, pools: Sequence[str], rng: np.random.Generator, choose: _Choose) -> Pairing:
-    """Return a frozen opponent for every other team, a stand-in where there is no model yet."""
+    """Return a frozen opponent for every other team, or a fallback while there is no model."""
 
     def choose_for(team: int | None) -> tuple[str, str]:
         models = pool_opponents(league, player, team, pools=pools)
         if models:
             return choose(league, league.players[player].live, models, rng)
-        return any_of(stand_ins(league, player, team), rng), "no model in its pools yet"
+        return choose_uniformly(fallback_opponents(league, player, team), rng), "no model in its pools yet"
 
-    return for_every_team(league, player, choose_for)
+    return pair_every_team(league, player, choose_for)
 
 
 @define
-class UniformHistory(Keeper):
-    """Meets every model of its pools equally often (fictitious self-play).
+class UniformHistory(PoolKeeper):
+    """Chooses every model of the pools with equal probability (fictitious self-play).
 
     Args:
-        pools: Pools to choose from; empty for its own in a symmetric game, those of the other side otherwise.
+        pools: Pools to choose from; empty: the own pool in a symmetric game, those of the other side otherwise.
     """
 
     pools: Sequence[str] = ()
@@ -48,20 +48,20 @@ def _uniform(
     models: Sequence[str],
     rng: np.random.Generator,
 ) -> tuple[str, str]:
-    return any_of(models, rng), f"uniform-history: 1 of {len(models)}"
+    return choose_uniformly(models, rng), f"uniform-history: 1 of {len(models)}"
 
 
 @define
-class PFSP(Keeper):
-    """Meets the models of its pools the more often, the more there is to learn from them.
+class PFSP(PoolKeeper):
+    """Chooses the models of the pools by the player's win rates (prioritized fictitious self-play) [AET eq. 4].
 
     Args:
-        pools: Pools to choose from; empty for its own in a symmetric game, those of the other side otherwise.
+        pools: Pools to choose from; empty: the own pool in a symmetric game, those of the other side otherwise.
         weighting: ``"hard"``, ``"even"`` or ``"capped"``, see `pfsp_probabilities`.
         p: Exponent of the hard weighting.
-        uniform: Share of the matches in which all models are met equally often.
+        uniform: Share of the fixtures in which all models have equal probability.
         prior_matches: Weight of the prior of every win rate, in matches.
-        label: What the reasons call it.
+        label: Name of the matchmaker in reasons.
     """
 
     pools: Sequence[str] = ()
@@ -86,10 +86,10 @@ class PFSP(Keeper):
 
 
 def pfsp_probabilities(win_rate: np.ndarray, *, weighting: str = "hard", p: float = 1.0) -> np.ndarray:
-    """Return how often to meet each opponent [AET eq. 4]: P(b) = f(x_b) / sum of f(x_c) over the pool.
+    """Return the probability of each opponent [AET eq. 4]: P(b) = f(x_b) / sum of f(x_c) over the pool.
 
-    ``"hard"`` is f(x) = (1 - x)^p, ``"even"`` is f(x) = x (1 - x), ``"capped"`` is f(x) = min(½, 1 - x). Where every
-    weight vanishes, the choice is uniform.
+    ``"hard"`` is f(x) = (1 - x)^p, ``"even"`` is f(x) = x (1 - x), ``"capped"`` is f(x) = min(½, 1 - x). If all
+    weights are 0, the result is uniform.
 
     Args:
         win_rate: ``[n] float64`` in [0, 1]: expected win rates x against the opponents, draws counting half.
@@ -107,7 +107,7 @@ def pfsp_probabilities(win_rate: np.ndarray, *, weighting: str = "hard", p: floa
     largest = weights.max()
     if largest <= 0:
         return np.full(win_rate.shape, 1 / win_rate.size)
-    weights = weights / largest  # so that a large p makes none of the relevant weights vanish
+    weights = weights / largest  # avoids underflow for a large p
     if weighting == "hard":
         weights = weights**p
     return np.asarray(weights / weights.sum())

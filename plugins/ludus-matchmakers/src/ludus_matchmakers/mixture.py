@@ -1,4 +1,4 @@
-"""Several matchmakers, each with a share of the matches."""
+"""A mixture of matchmakers."""
 
 from __future__ import annotations
 
@@ -9,26 +9,25 @@ import numpy as np
 from attrs import define, field
 from ludus.matchmaker import LeagueView, Matchmaker, Pairing, PoolChange
 
-from ludus_matchmakers.common import Keeper
+from ludus_matchmakers.common import PoolKeeper
 
 
 @define
-class Mixture(Keeper):
-    """Asks one of several matchmakers for every fixture.
+class Mixture(PoolKeeper):
+    """Draws one of several matchmakers for every fixture.
 
-    Frozen models enter and leave pools as any of the parts says, but for the pool named after their player: of that
-    one the mixture keeps as many as its own capacity says.
+    Pool changes of all parts are applied, except for the pool of the player, which has the capacity of the mixture.
 
     Args:
         parts: Matchmakers by name.
-        weights: Share of each, in any unit.
+        weights: Relative share of the fixtures by matchmaker.
     """
 
     parts: Mapping[str, Matchmaker] = field(kw_only=True)
     weights: Mapping[str, float] = field(kw_only=True)
 
     def next_fixture(self, league: LeagueView, player: str, rng: np.random.Generator) -> Pairing:
-        """Return the answer of one part, with its name in the reason."""
+        """Return the pairing of one part, with its name in the reason."""
         names = list(self.weights)
         shares = np.array([self.weights[name] for name in names], np.float64)
         name = names[int(rng.choice(len(names), p=shares / shares.sum()))]
@@ -37,8 +36,8 @@ class Mixture(Keeper):
         return attrs.evolve(pairing, reason=f"mixture → {reason}")
 
     def on_model_frozen(self, league: LeagueView, player: str, model: str) -> Sequence[PoolChange]:
-        """Return the changes of all parts, each once, without theirs to the pool named after the player."""
-        changes = dict.fromkeys(Keeper.on_model_frozen(self, league, player, model))
+        """Return the changes of all parts without duplicates and without their changes of the player's pool."""
+        changes = dict.fromkeys(PoolKeeper.on_model_frozen(self, league, player, model))
         for part in self.parts.values():
             changes |= dict.fromkeys(
                 change for change in part.on_model_frozen(league, player, model) if change.pool != player

@@ -1,4 +1,4 @@
-"""The meta-strategy of policy-space response oracles: opponents from an equilibrium of the empirical game."""
+"""Policy-space response oracles (PSRO): opponents from an equilibrium of the empirical game."""
 
 from __future__ import annotations
 
@@ -9,23 +9,31 @@ import numpy as np
 from attrs import define, field
 from ludus.matchmaker import LeagueView, Pairing
 
-from ludus_matchmakers.common import Keeper
-from ludus_matchmakers.tools import any_of, for_every_team, newest, pool_opponents, stand_ins, win_rates
+from ludus_matchmakers.common import PoolKeeper
+from ludus_matchmakers.tools import (
+    choose_uniformly,
+    fallback_opponents,
+    newest,
+    pair_every_team,
+    pool_opponents,
+    win_rates,
+)
 
-_TOLERANCE = 2e-3  # of a win rate
+_TOLERANCE = 2e-3  # maximum gain of a pure strategy against the equilibrium, as a win rate
 _ROUNDS = 5000
 
 
 @define
-class Nash(Keeper):
-    """Meets frozen models as often as an equilibrium of the game between frozen models plays them (PSRO).
+class Nash(PoolKeeper):
+    """Chooses frozen models with their probabilities in an equilibrium of the game between frozen models (PSRO).
 
-    The game is made of the results between frozen models, so something should rate them: a pair without matches is
-    even. In an asymmetric game the asking side's models are the rows, those of the other side the columns.
+    The payoffs of the game are the results between frozen models, so rating matches are needed: the win rate of a pair
+    without matches is ½. In an asymmetric game the rows are the player's models and the columns those of the other
+    side.
 
     Args:
-        pools: Pools to choose from; empty: its own in a symmetric game, those of the other side otherwise.
-        models: Newest models of each side that are considered; anchors of the pools come on top.
+        pools: Pools to choose from; empty: the own pool in a symmetric game, those of the other side otherwise.
+        models: Newest models of each side that are considered, besides anchors of the pools.
         prior_matches: Weight of the prior of every win rate, in matches.
     """
 
@@ -35,37 +43,37 @@ class Nash(Keeper):
 
     def next_fixture(self, league: LeagueView, player: str, rng: np.random.Generator) -> Pairing:
         """Return frozen opponents."""
-        return for_every_team(league, player, lambda team: self._choose(league, player, team, rng))
+        return pair_every_team(league, player, lambda team: self._choose(league, player, team, rng))
 
     def _choose(self, league: LeagueView, player: str, team: int | None, rng: np.random.Generator) -> tuple[str, str]:
         theirs = newest(league, pool_opponents(league, player, team, pools=self.pools), self.models)
         if not theirs:
-            return any_of(stand_ins(league, player, team), rng), "no model in its pools yet"
+            return choose_uniformly(fallback_opponents(league, player, team), rng), "no model in its pools yet"
         ours = theirs if team is None else newest(league, league.pool(player), self.models)
         if not ours:
-            return any_of(theirs, rng), "nash: no own model yet"
+            return choose_uniformly(theirs, rng), "nash: no own model yet"
         counts = np.stack([league.payoff(model, theirs) for model in ours])
-        probabilities = _answers(counts.tobytes(), counts.shape[:2], self.prior_matches)
+        probabilities = _column_strategy(counts.tobytes(), counts.shape[:2], self.prior_matches)
         i = int(rng.choice(len(theirs), p=probabilities))
         return theirs[i], f"nash: p {probabilities[i]:.2g} of {np.count_nonzero(probabilities > _TOLERANCE)}"
 
 
 @lru_cache(maxsize=16)
-def _answers(counts: bytes, shape: tuple[int, int], prior_matches: float) -> np.ndarray:
-    """Return ``[m]``: the columns' equilibrium; most questions find the same counts as the one before."""
+def _column_strategy(counts: bytes, shape: tuple[int, int], prior_matches: float) -> np.ndarray:
+    """Return ``[m]``: the strategy of the columns; cached, because counts rarely change between two fixtures."""
     rates = win_rates(np.frombuffer(counts).reshape(-1, 3), prior_matches=prior_matches)
     return equilibrium(rates.reshape(shape))[1]
 
 
 def equilibrium(win_rate: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return mixed strategies of both sides that no pure one beats by more than about 0.002.
+    """Return mixed strategies of both sides that no pure strategy beats by more than about 0.002.
 
-    Both sides play predictive regret matching plus against each other, and the averages of what they play, weighted by
-    the square of the round, approach an equilibrium. They begin uniformly, so where nothing is known the result is
-    uniform. Probabilities below a hundredth of the uniform one are taken as 0.
+    Both sides use predictive regret matching plus. The averages of their strategies, weighted by the square of the
+    round, approach an equilibrium. They start uniformly, so that the result is uniform if all win rates are ½.
+    Probabilities below a hundredth of the uniform one are set to 0.
 
     Args:
-        win_rate: ``[n, m] float64`` in [0, 1]: of each row against each column.
+        win_rate: ``[n, m] float64`` in [0, 1]: win rate of each row against each column.
 
     Returns:
         Probabilities ``[n]`` of the rows and ``[m]`` of the columns.
@@ -74,48 +82,48 @@ def equilibrium(win_rate: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     sides = [_Side(payoff), _Side(-payoff.T)]
     for turn in range(1, _ROUNDS + 1):
         for side, other in (sides, reversed(sides)):
-            side.learn(other.played, turn)
+            side.learn(other.strategy, turn)
         if turn % 10 == 0:
             row, column = (side.total / side.total.sum() for side in sides)
             if (payoff @ column).max() - (row @ payoff).min() < _TOLERANCE:
                 break
-    return _cleaned(sides[0].total), _cleaned(sides[1].total)
+    return _normalize(sides[0].total), _normalize(sides[1].total)
 
 
 @define(eq=False)
 class _Side:
-    """One side of the game while it learns.
+    """State of one side in regret matching.
 
     Attributes:
-        payoff: ``[n, m]``: its own.
-        regret: ``[n]``: what each choice would have won more, so far.
-        played: ``[n]``: its strategy now.
-        total: ``[n]``: what it has played.
+        payoff: ``[n, m]``: payoffs of this side.
+        regret: ``[n]``: accumulated regret of each pure strategy.
+        strategy: ``[n]``: present mixed strategy.
+        total: ``[n]``: weighted sum of all strategies.
     """
 
     payoff: np.ndarray
     regret: np.ndarray = field(init=False)
-    played: np.ndarray = field(init=False)
+    strategy: np.ndarray = field(init=False)
     total: np.ndarray = field(init=False)
 
     def __attrs_post_init__(self) -> None:
         self.regret, self.total = np.zeros((2, len(self.payoff)))
-        self.played = _matched(self.regret)
+        self.strategy = _regret_matching(self.regret)
 
     def learn(self, other: np.ndarray, turn: int) -> None:
-        """Answer what the other side plays, expecting it to play the same once more."""
+        """Update the strategy, predicting that the other side repeats its present one."""
         gain = self.payoff @ other
-        more = gain - self.played @ gain
-        self.regret = np.maximum(self.regret + more, 0.0)
-        self.played = _matched(np.maximum(self.regret + more, 0.0))
-        self.total += turn**2 * self.played
+        advantage = gain - self.strategy @ gain
+        self.regret = np.maximum(self.regret + advantage, 0.0)
+        self.strategy = _regret_matching(np.maximum(self.regret + advantage, 0.0))
+        self.total += turn**2 * self.strategy
 
 
-def _matched(regret: np.ndarray) -> np.ndarray:
+def _regret_matching(regret: np.ndarray) -> np.ndarray:
     total = regret.sum()
     return regret / total if total > 0 else np.full(regret.size, 1 / regret.size)
 
 
-def _cleaned(total: np.ndarray) -> np.ndarray:
+def _normalize(total: np.ndarray) -> np.ndarray:
     kept = np.where(total >= 0.01 * total.sum() / total.size, total, 0.0)
     return np.asarray(kept / kept.sum())

@@ -1,4 +1,4 @@
-"""Whom to rate next: the least certain pair, and several askers with a share of the matches each."""
+"""Matchmakers for rating matches: the least certain pair, and a mixture."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ import numpy as np
 from attrs import define, field
 from ludus.matchmaker import LeagueView, Matchmaker
 
-from ludus_matchmakers.convergence import met
+from ludus_matchmakers.convergence import pool_models
 from ludus_matchmakers.self_play import LatestSelfPlay
 from ludus_matchmakers.tools import seat_pair, win_rates
 
 
 @define
 class Uncertain(LatestSelfPlay):
-    """Rates the pair whose win rate is least certain; trains as latest self-play does.
+    """Rates the pair whose win rate is least certain; otherwise the same as latest self-play.
 
-    A win rate is believed to be Beta-distributed: wins and half the draws, losses and the other half, and the prior.
-    Its standard deviation √(x (1 - x) / (n + 1)), n with the prior, is largest where few matches were played and where
-    the sides are even. The newest model of every player meets the anchors, its own recent models and those of other
-    players, or all models of `pools`; anchors meet anchors.
+    The posterior of a win rate x is a Beta distribution of wins, losses, half the draws each, and the prior. Its
+    standard deviation √(x (1 - x) / (n + 1)), where n includes the prior, is largest for few matches and even sides.
+    The newest model of every player is paired with the anchors and its own and other players' recent models, or with
+    all models of `pools`; anchors are paired with each other.
 
     Args:
-        pools: Pools whose models the newest ones meet; empty: recent models.
-        deviation: Pairs known better than this are known.
+        pools: Pools whose models the newest ones are paired with; empty: recent models.
+        deviation: Standard deviation below which a pair needs no more matches.
         prior_matches: Weight of the prior.
     """
 
@@ -34,60 +34,62 @@ class Uncertain(LatestSelfPlay):
     prior_matches: float = field(default=2.0, kw_only=True)
 
     def next_evaluation(self, league: LeagueView, rng: np.random.Generator) -> tuple[str, ...] | None:
-        """Return the least certain pair; None once every pair is known."""
-        doubts = [(doubt, pair) for pair, doubt in self._doubts(league).items() if doubt > self.deviation]
-        while doubts:
-            largest = max(doubt for doubt, _ in doubts)
-            best = [pair for doubt, pair in doubts if doubt >= largest - 1e-12]
+        """Return the least certain pair; None if no pair needs matches."""
+        deviations = {
+            pair: deviation for pair, deviation in self._deviations(league).items() if deviation > self.deviation
+        }
+        while deviations:
+            largest = max(deviations.values())
+            best = [pair for pair, deviation in deviations.items() if deviation >= largest - 1e-12]
             pair = best[int(rng.integers(len(best)))]
             seats = seat_pair(league, *pair)
             if seats is not None:
                 return seats
-            doubts = [(doubt, other) for doubt, other in doubts if other != pair]
+            del deviations[pair]
         return None
 
-    def _doubts(self, league: LeagueView) -> dict[tuple[str, str], float]:
-        """Return the standard deviation of the win rate of every pair that is not known enough."""
+    def _deviations(self, league: LeagueView) -> dict[tuple[str, str], float]:
+        """Return the standard deviation of the win rate of every pair with less than `enough_matches`."""
         found: dict[tuple[str, str], float] = {}
-        for first, others in self._meetings(league):
+        for first, others in self._candidate_pairs(league):
             opponents = tuple(name for name in dict.fromkeys(others) if name != first and (name, first) not in found)
             counts = league.payoff(first, opponents)
             matches, rates = counts.sum(axis=1), win_rates(counts, prior_matches=self.prior_matches)
-            doubt = np.sqrt(rates * (1 - rates) / (matches + self.prior_matches + 1))
-            found |= {(first, opponents[i]): float(doubt[i]) for i in np.flatnonzero(matches < self.enough)}
+            deviation = np.sqrt(rates * (1 - rates) / (matches + self.prior_matches + 1))
+            found |= {(first, opponents[i]): float(deviation[i]) for i in np.flatnonzero(matches < self.enough_matches)}
         return found
 
-    def _meetings(self, league: LeagueView) -> list[tuple[str, list[str]]]:
+    def _candidate_pairs(self, league: LeagueView) -> list[tuple[str, list[str]]]:
         newest = [(name, view.models[-1]) for name, view in league.players.items() if view.models]
-        meetings = []
+        pairs = []
         for name, model in newest:
             view = league.players[name]
             others = [*league.anchors]
             if self.pools:
-                others += met(league, name, self.pools)
+                others += pool_models(league, name, self.pools)
             else:
-                others += view.models[-1 - self.recent : -1]
+                others += view.models[-1 - self.recent_models : -1]
                 for other in league.players.values():
-                    depth = 1 if view.team is None or other.team is None else max(1, self.recent)
+                    depth = 1 if view.team is None or other.team is None else max(1, self.recent_models)
                     others += other.models[-depth:] if other.name != name else ()
-            meetings.append((model, others))
-        return meetings + [(first, [second]) for first, second in combinations(league.anchors, 2)]
+            pairs.append((model, others))
+        return pairs + [(first, [second]) for first, second in combinations(league.anchors, 2)]
 
 
 @define
 class RatingMixture(LatestSelfPlay):
-    """Asks one of several matchmakers for every pair to rate; trains as latest self-play does.
+    """Draws one of several matchmakers for every rating match; otherwise the same as latest self-play.
 
     Args:
         parts: Matchmakers by name.
-        weights: Share of each, in any unit; one that has nothing to ask leaves its share to the others.
+        weights: Relative share by matchmaker; one without a pair to rate leaves its share to the others.
     """
 
     parts: Mapping[str, Matchmaker] = field(kw_only=True)
     weights: Mapping[str, float] = field(kw_only=True)
 
     def next_evaluation(self, league: LeagueView, rng: np.random.Generator) -> tuple[str, ...] | None:
-        """Return what one part answers; None where none has anything to ask."""
+        """Return the pair of one part; None if no part has one."""
         left = {name: weight for name, weight in self.weights.items() if weight > 0}
         while left:
             shares = np.array(list(left.values()), np.float64)

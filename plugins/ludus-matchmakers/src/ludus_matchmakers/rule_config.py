@@ -1,4 +1,4 @@
-"""Options of the rules, and of the tournament that one of them needs."""
+"""Options of the rules and of the matchmaker ``tournament``."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from attrs import frozen
 from ludus.option import above, at_least, between, option
 
-_ENOUGH = "Matches, of late, against each opponent before anything is decided."
+_ENOUGH = "Recent matches that are required against each opponent."
 
 
 @frozen(kw_only=True)
@@ -15,17 +15,15 @@ class ADAConfig:
     """Options of ``ada``; the limits are those of AET for mice and cat."""
 
     players: tuple[str, ...] = option((), help="The sides, one player each; empty: all players.")
-    hard: tuple[str, ...] = option(
-        (), help="The sides that are hard to train, whose shares follow the equation; empty: the first one."
-    )
-    low: float = option(0.5, between(0.0, 1.0), help="Least share of a hard side (beta).")
-    high: float = option(0.8, between(0.0, 1.0), help="Greatest share of the hard sides together (alpha).")
-    behind: float = option(0.25, above(0.0), help="Step per difference of win rates while a hard side is behind.")
-    ahead: float = option(1.0, above(0.0), help="The same while it is ahead.")
+    hard: tuple[str, ...] = option((), help="Sides whose shares follow the equation; empty: the first one.")
+    low: float = option(0.5, between(0.0, 1.0), help="Minimum share of a hard side (beta).")
+    high: float = option(0.8, between(0.0, 1.0), help="Maximum share of the hard sides together (alpha).")
+    behind: float = option(0.25, above(0.0), help="Factor of the difference of win rates while a hard side is behind.")
+    ahead: float = option(1.0, above(0.0), help="Factor while it is ahead.")
     enough_matches: float = option(
         50,
         between(1, 300),
-        help="Matches, of late, between the weights of a side and those of the others before it moves.",
+        help="Recent matches of a hard side against the others below which shares do not change.",
     )
 
     def __attrs_post_init__(self) -> None:
@@ -41,9 +39,9 @@ class GenerationsConfig:
     exploiters: tuple[str, ...] = option((), help="Its exploiters; empty: all other players.")
     anchors: tuple[str, ...] = option((), help="Anchors that generation 0 must beat; empty: all.")
     pools: tuple[str, ...] = option(("*",), help="Pools whose models the main agent must beat.")
-    converged: float = option(0.85, between(0.0, 1.0), help="Win rate of late at which weights count as converged.")
+    converged: float = option(0.85, between(0.0, 1.0), help="Recent win rate at which a player has converged.")
     enough_matches: float = option(100, between(1, 300), help=_ENOUGH)
-    share: float = option(1.0, above(0.0), help="Share of matches of an exploiter while it has somebody to exploit.")
+    share: float = option(1.0, above(0.0), help="Share of an exploiter that trains.")
 
 
 @frozen(kw_only=True)
@@ -51,22 +49,22 @@ class AlphaStarConfig:
     """Options of the rule ``alphastar``; the win rate and probability are those of AlphaStar."""
 
     main_agents: tuple[str, ...] = option((), help="Main agents; empty: the first player.")
-    main_exploiters: tuple[str, ...] = option((), help="Players that start anew once they beat the main agents.")
-    league_exploiters: tuple[str, ...] = option((), help="Players that sometimes do, once they beat the whole league.")
-    pools: tuple[str, ...] = option(("*",), help="Pools that are the whole league.")
-    converged: float = option(0.7, between(0.0, 1.0), help="Win rate of late that is needed against everybody.")
+    main_exploiters: tuple[str, ...] = option((), help="Players that are reset once they beat the main agents.")
+    league_exploiters: tuple[str, ...] = option(
+        (), help="Players that are sometimes reset, once they beat the whole league."
+    )
+    pools: tuple[str, ...] = option(("*",), help="Pools that make up the whole league.")
+    converged: float = option(0.7, between(0.0, 1.0), help="Recent win rate that is required against each opponent.")
     enough_matches: float = option(50, between(1, 300), help=_ENOUGH)
     least_decisions: int = option(
-        1_000_000, at_least(0), help="Decisions since the last model before the next; AlphaStar has 2e9 steps."
+        1_000_000, at_least(0), help="Minimum decisions between two models; AlphaStar uses 2e9 steps."
     )
     most_decisions: int = option(
         2_000_000,
         at_least(0),
-        help="Decisions after which a model is frozen in any case; 0: of no account; AlphaStar has 4e9 steps.",
+        help="Maximum decisions between two models; 0: no limit; AlphaStar uses 4e9 steps.",
     )
-    reset: float = option(
-        0.25, between(0.0, 1.0), help="Probability that a league exploiter starts anew when it is frozen."
-    )
+    reset: float = option(0.25, between(0.0, 1.0), help="Probability that a league exploiter is reset when it is due.")
 
     def __attrs_post_init__(self) -> None:
         if 0 < self.most_decisions < self.least_decisions:
@@ -80,10 +78,12 @@ class FreezeWhenConfig:
     """Options of ``freeze-when``."""
 
     players: tuple[str, ...] = option((), help="Players whose models are frozen; empty: all.")
-    seconds: float = option(0.0, at_least(0.0), help="Seconds of training since the last model; 0: of no account.")
-    decisions: int = option(0, at_least(0), help="Decisions since the last model; 0: of no account.")
+    seconds: float = option(0.0, at_least(0.0), help="Seconds of training since the last model; 0: no limit.")
+    decisions: int = option(0, at_least(0), help="Decisions since the last model; 0: no limit.")
     win_rate: float = option(
-        0.7, between(0.0, 1.0), help="Win rate of late against every model of the pools; 0: of no account."
+        0.7,
+        between(0.0, 1.0),
+        help="Recent win rate that is required against every model of the pools; 0: not by win rate.",
     )
     pools: tuple[str, ...] = option(("own",), help="Pools of those models; as the pools of pfsp.")
     enough_matches: float = option(50, between(1, 300), help=_ENOUGH)
@@ -93,21 +93,25 @@ class FreezeWhenConfig:
 class RestartFromConfig:
     """Options of ``restart-from``."""
 
-    source: str = option("", help="The player whose newest model to start from; empty: the first player.")
-    players: tuple[str, ...] = option((), help="Players that restart, for example policy explorers; empty: all others.")
-    decisions: int = option(5_000_000, at_least(0), help="Decisions between two restarts; 0: of no account.")
-    seconds: float = option(0.0, at_least(0.0), help="Seconds of training between two restarts; 0: of no account.")
+    source: str = option("", help="Player whose newest model is used; empty: the first player.")
+    players: tuple[str, ...] = option(
+        (), help="Players that are reset, for example policy explorers; empty: all others."
+    )
+    decisions: int = option(5_000_000, at_least(0), help="Decisions between two resets; 0: no limit.")
+    seconds: float = option(0.0, at_least(0.0), help="Seconds of training between two resets; 0: no limit.")
 
 
 @frozen(kw_only=True)
 class ScreeningConfig:
-    """What ``tournament`` plays and ``superior`` judges; the number of top models is that of DIS."""
+    """Options of ``tournament``, and of ``superior``; the number of top models is that of DIS."""
 
     players: tuple[str, ...] = option((), help="Players whose models are screened; empty: all.")
     candidates: int = option(
         10, at_least(2), help="Models of a player that are screened together, in the order of freezing."
     )
-    top: int = option(3, at_least(1), help="How many of them are superior, and how many stay in the top pool.")
+    top: int = option(
+        3, at_least(1), help="Number of superior models per group, and of models that stay in the top pool."
+    )
     enough_matches: int = option(
         20, at_least(1), help="Rating matches of every pair of candidates before they are ranked."
     )
@@ -120,9 +124,7 @@ class SuperiorConfig(ScreeningConfig):
 
     shared: Mapping[str, tuple[str, ...]] = option(
         {"methods": ()},
-        help="Pools that superior models enter besides PLAYER/superior, with the players that share them; none: all.",
+        help="Players by shared pool that superior models enter besides PLAYER/superior; none: all players.",
     )
-    final: str = option("final", help="Pool in which the best models wait for a person.")
-    judged: tuple[str, ...] = option(
-        ("promoted", "rejected"), help="Pools of the models that a person has judged; those no longer wait."
-    )
+    final: str = option("final", help="Pool of finalists, which wait for the judgement of a person.")
+    judged: tuple[str, ...] = option(("promoted", "rejected"), help="Pools of judged models, which are no finalists.")

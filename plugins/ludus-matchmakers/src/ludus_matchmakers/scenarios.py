@@ -10,72 +10,76 @@ from attrs import define, field
 from ludus.environment import Scenario
 from ludus.matchmaker import LeagueView, Matchmaker, Pairing, PoolChange
 
-from ludus_matchmakers.balance import pooled_rate, rivals
+from ludus_matchmakers.balance import newest_win_rate, opposing_players
 from ludus_matchmakers.config import Modifier
-from ludus_matchmakers.tools import known_players
+from ludus_matchmakers.tools import check_players
 
 
 @define
 class Scenarios:
-    """Plays what another matchmaker says, with scenarios [AET §3.3, DIS §3.2.4].
+    """Adds scenarios to the fixtures of another matchmaker [AET §3.3, DIS §3.2.4].
 
-    Every modifier whose condition holds is drawn with its probability, by itself. Of the scenarios that were drawn one
-    is played, with the parameters of all modifiers drawn that name it, later ones over earlier ones.
+    Every modifier whose condition holds is drawn independently with its probability. One of the drawn scenarios is
+    played, with the parameters of all drawn modifiers that name it; later modifiers override earlier ones.
 
     Args:
-        inner: Chooses the opponents, pairs to rate, and pools.
+        inner: Chooses opponents, rating matches and pool changes.
         play: The modifiers.
-        models: Newest models of each side, besides the live weights, by which the balance is measured.
-        balanced: Sides are balanced while their win rates differ from ½ by no more than this.
-        enough: Matches between the sides before anybody counts as weaker.
+        models: Newest models of each side that count for the balance, besides the live weights.
+        balanced: Sides are balanced while their win rates differ from ½ by at most this.
+        enough_matches: Matches between the sides below which no side counts as weaker.
     """
 
     inner: Matchmaker = field(kw_only=True)
     play: Sequence[Modifier] = field(kw_only=True)
     models: int = field(default=3, kw_only=True)
     balanced: float = field(default=0.1, kw_only=True)
-    enough: float = field(default=20, kw_only=True)
+    enough_matches: float = field(default=20, kw_only=True)
 
     def next_fixture(self, league: LeagueView, player: str, rng: np.random.Generator) -> Pairing:
-        """Return the pairing of the inner matchmaker, with a scenario where one is drawn.
+        """Return the pairing of the inner matchmaker, with a scenario if one is drawn.
 
         Raises:
-            ConfigError: A modifier waits for a player that there is not.
+            ConfigError: A modifier names an unknown player.
         """
-        known_players(league, [one.weaker for one in self.play if one.weaker])
+        check_players(league, [one.weaker for one in self.play if one.weaker])
         pairing = self.inner.next_fixture(league, player, rng)
         drawn = [one for one in self.play if rng.random() < one.probability and self._applies(league, one)]
         if not drawn:
             return pairing
         names = list(dict.fromkeys(one.scenario for one in drawn))
         name = names[int(rng.integers(len(names)))]
-        parameters: dict[str, float] = {}
-        for one in drawn:
-            if one.scenario == name:
-                parameters |= _drawn(one.parameters, rng)
-        weaker = dict.fromkeys(one.weaker for one in drawn if one.scenario == name and one.weaker)
-        why = f"{name} while {', '.join(weaker)} loses" if weaker else name
-        scenario = Scenario(name=name, parameters=parameters)
-        return attrs.evolve(pairing, scenario=scenario, reason=f"{pairing.reason}; scenario {why}")
+        return _with_scenario(pairing, name, [one for one in drawn if one.scenario == name], rng)
 
     def next_evaluation(self, league: LeagueView, rng: np.random.Generator) -> tuple[str, ...] | None:
-        """Return what the inner matchmaker says: ratings are those of the unchanged game."""
+        """Return the pair of the inner matchmaker; rating matches have no scenario."""
         return self.inner.next_evaluation(league, rng)
 
     def on_model_frozen(self, league: LeagueView, player: str, model: str) -> Sequence[PoolChange]:
-        """Return what the inner matchmaker says."""
+        """Return the pool changes of the inner matchmaker."""
         return self.inner.on_model_frozen(league, player, model)
 
     def _applies(self, league: LeagueView, modifier: Modifier) -> bool:
         if not modifier.weaker:
             return True
-        others = rivals(league, modifier.weaker)
-        rate, matches = pooled_rate(league, modifier.weaker, others, models=self.models)
-        return matches >= self.enough and rate < 0.5 - self.balanced
+        others = opposing_players(league, modifier.weaker)
+        rate, matches = newest_win_rate(league, modifier.weaker, others, models=self.models)
+        return matches >= self.enough_matches and rate < 0.5 - self.balanced
 
 
-def _drawn(parameters: Mapping[str, float | tuple[float, ...]], rng: np.random.Generator) -> dict[str, float]:
-    """Return numbers: those given, and one from every range; a whole one where both ends are integers."""
+def _with_scenario(pairing: Pairing, name: str, modifiers: Sequence[Modifier], rng: np.random.Generator) -> Pairing:
+    """Return a pairing with the scenario of some modifiers, whose parameters are merged."""
+    parameters: dict[str, float] = {}
+    for modifier in modifiers:
+        parameters |= _draw_parameters(modifier.parameters, rng)
+    weaker = dict.fromkeys(modifier.weaker for modifier in modifiers if modifier.weaker)
+    reason = f"{name} while {', '.join(weaker)} loses" if weaker else name
+    scenario = Scenario(name=name, parameters=parameters)
+    return attrs.evolve(pairing, scenario=scenario, reason=f"{pairing.reason}; scenario {reason}")
+
+
+def _draw_parameters(parameters: Mapping[str, float | tuple[float, ...]], rng: np.random.Generator) -> dict[str, float]:
+    """Return the parameters with a uniform draw for every range, a whole number if both ends are integers."""
     numbers: dict[str, float] = {}
     for name, value in parameters.items():
         low, high = value if isinstance(value, tuple) else (value, value)

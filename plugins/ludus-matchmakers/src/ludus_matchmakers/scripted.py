@@ -1,4 +1,4 @@
-"""Matches against anchors."""
+"""A matchmaker of anchors."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ import numpy as np
 from attrs import define
 from ludus.matchmaker import LeagueView, Pairing
 
-from ludus_matchmakers.common import Keeper
-from ludus_matchmakers.tools import anchor_opponents, any_of, for_every_team, stand_ins
+from ludus_matchmakers.common import PoolKeeper
+from ludus_matchmakers.tools import anchor_opponents, choose_uniformly, fallback_opponents, pair_every_team
 
 
 @define
-class Anchors(Keeper):
-    """Meets scripted agents, all equally often: an opponent that stays the same, as in [Minimax §5.1].
+class Anchors(PoolKeeper):
+    """Chooses anchors with equal probability: opponents that do not change, as in [Minimax §5.1].
 
     Args:
-        against: Anchors to meet; empty for all that fit.
+        against: Anchors to choose from; empty: all that fit.
     """
 
     against: Sequence[str] = ()
 
     def next_fixture(self, league: LeagueView, player: str, rng: np.random.Generator) -> Pairing:
-        """Return scripted opponents; a stand-in where there is none for a team.
+        """Return scripted opponents, or a fallback for teams without one.
 
         Raises:
             ConfigError: An anchor named in `against` does not exist.
@@ -31,7 +31,7 @@ class Anchors(Keeper):
 
         def choose_for(team: int | None) -> tuple[str, str]:
             if anchors := anchor_opponents(league, team, against=self.against):
-                return any_of(anchors, rng), "against-anchors"
-            return any_of(stand_ins(league, player, team), rng), "there is no anchor to meet"
+                return choose_uniformly(anchors, rng), "against-anchors"
+            return choose_uniformly(fallback_opponents(league, player, team), rng), "no anchor for this team"
 
-        return for_every_team(league, player, choose_for)
+        return pair_every_team(league, player, choose_for)

@@ -1,4 +1,4 @@
-"""Matches against the latest weights: live ones, or the newest frozen ones."""
+"""Matchmakers of the latest weights: live ones, or the newest frozen ones."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ import numpy as np
 from attrs import define
 from ludus.matchmaker import LeagueView, Pairing
 
-from ludus_matchmakers.common import Keeper
-from ludus_matchmakers.tools import any_of, counterparts, live_opponents, other_teams, stand_ins
+from ludus_matchmakers.common import PoolKeeper
+from ludus_matchmakers.tools import choose_uniformly, fallback_opponents, live_opponents, opponent_players, other_teams
 
 
 @define
-class LatestSelfPlay(Keeper):
-    """Meets the weights that are being learned now.
+class LatestSelfPlay(PoolKeeper):
+    """Chooses live weights.
 
-    In a symmetric game that is the player itself, in an asymmetric one whoever learns the other side; several are met
-    equally often.
+    In a symmetric game these are the player's own, in an asymmetric one those of the players of the other side, with
+    equal probability.
 
     Args:
-        against: Players to meet instead.
+        against: Players to choose from instead.
     """
 
     against: Sequence[str] = ()
@@ -29,19 +29,21 @@ class LatestSelfPlay(Keeper):
         """Return live opponents."""
         opponents = []
         for team in other_teams(league, player):
-            live = live_opponents(league, player, team, against=self.against) or stand_ins(league, player, team)
-            opponents.append(any_of(live, rng))
+            live = live_opponents(league, player, team, against=self.against) or fallback_opponents(
+                league, player, team
+            )
+            opponents.append(choose_uniformly(live, rng))
         return Pairing(opponents=tuple(opponents), reason="latest-self-play")
 
 
 @define
-class LatestFrozen(Keeper):
-    """Meets the newest frozen model of other players, as an exploiter meets its main agent [Minimax §5.2].
+class LatestFrozen(PoolKeeper):
+    """Chooses the newest frozen model of other players, as an exploiter of a main agent does [Minimax §5.2].
 
-    Where a player has no model yet, its live weights stand in.
+    The live weights of a player are used while it has no model.
 
     Args:
-        against: Players to meet; empty: all others in a symmetric game, everybody on the other side otherwise.
+        against: Players to choose from; empty: all others in a symmetric game, the other side otherwise.
     """
 
     against: Sequence[str] = ()
@@ -52,7 +54,7 @@ class LatestFrozen(Keeper):
         opponents = []
         for team in other_teams(league, player):
             against = self.against or (others if team is None else ())
-            views = [league.players[name] for name in counterparts(league, player, team, against=against)]
+            views = [league.players[name] for name in opponent_players(league, player, team, against=against)]
             newest = [view.models[-1] if view.models else view.live for view in views]
-            opponents.append(any_of(newest or stand_ins(league, player, team), rng))
+            opponents.append(choose_uniformly(newest or fallback_opponents(league, player, team), rng))
         return Pairing(opponents=tuple(opponents), reason="latest-frozen")

@@ -1,4 +1,4 @@
-"""The rule that judges tournaments."""
+"""The rule that moves models between pools by the results of tournaments."""
 
 from __future__ import annotations
 
@@ -9,21 +9,22 @@ from attrs import define, field
 from ludus.matchmaker import LeagueView, PoolChange
 
 from ludus_matchmakers.screening import Screening, ranked
-from ludus_matchmakers.tools import known_players
+from ludus_matchmakers.tools import check_players
 
 
 @define(kw_only=True)
 class Superior:
-    """Lets the best candidates enter pools, and the best of those wait for a person [DIS §3.3].
+    """Adds the best candidates to pools, and the best of those to the pool of finalists [DIS §3.3].
 
-    The best of a group that has been played enter ``PLAYER/superior`` (SMP), the shared pools (DPMP, DMMP) and the top
-    pool. Once the top pool has been played only its best stay, and they wait in the pool of the finalists.
+    The best models of a fully rated group enter ``PLAYER/superior`` (SMP), the shared pools (DPMP, DMMP) and the top
+    pool. Once the top pool is fully rated, only its best models stay, and these enter the pool of finalists, where they
+    wait for the judgement of a person.
 
     Args:
-        screening: Who is screened together.
-        shared: Pools, each with the players that share it; none: all.
-        final: Name of the pool of the finalists.
-        judged: Pools of models that do not wait any more.
+        screening: Groups of models that are rated against each other.
+        shared: Players by shared pool; none: all players.
+        final: Name of the pool of finalists.
+        judged: Pools of judged models, which are no finalists.
     """
 
     screening: Screening = field(factory=Screening)
@@ -32,40 +33,44 @@ class Superior:
     judged: Sequence[str] = ("promoted", "rejected")
 
     def decide(self, league: LeagueView, rng: np.random.Generator) -> list[PoolChange]:  # noqa: ARG002 - the contract
-        """Return how pools change; at first the top pool, then what groups add to it.
+        """Return the changes of pools: first those of the top pool and the finalists, then new superior models.
 
         Raises:
-            ConfigError: A shared pool names a player that there is not.
+            ConfigError: A shared pool names an unknown player.
         """
         for names in self.shared.values():
-            known_players(league, names)
-        changes = [change for leaders in self.screening.leaders(league) for change in self._judge(league, leaders)]
-        for player in self.screening.names(league):
+            check_players(league, names)
+        changes = [change for models in self.screening.top_models(league) for change in self._promote(league, models)]
+        for player in self.screening.screened_players(league):
             group = self.screening.group(league, player)
-            if self.screening.played(league, group):
+            if self.screening.is_rated(league, group):
                 changes += self._admit(league, player, ranked(league, group)[: self.screening.top])
         return changes
 
     def _admit(self, league: LeagueView, player: str, models: Sequence[str]) -> Iterator[PoolChange]:
-        """Return the changes by which superior models enter the pools that they are not in."""
+        """Yield the changes by which superior models enter pools that they are not in."""
         shared = [pool for pool, names in self.shared.items() if player in (names or (player,))]
         for pool in dict.fromkeys((f"{player}/superior", *shared, self.screening.best)):
             members = league.pool(pool)
             yield from (PoolChange(pool=pool, model=model, enters=True) for model in models if model not in members)
 
-    def _judge(self, league: LeagueView, leaders: Sequence[str]) -> Iterator[PoolChange]:
-        """Return who leaves the top pool, and who waits for a person."""
-        if len(leaders) > self.screening.top and not self.screening.played(league, leaders):
+    def _promote(self, league: LeagueView, models: Sequence[str]) -> Iterator[PoolChange]:
+        """Yield the changes by which only the best of the top pool stay there, and enter the finalists."""
+        if len(models) > self.screening.top and not self.screening.is_rated(league, models):
             return
-        best = ranked(league, leaders)[: self.screening.top]
-        for model in leaders:
-            if model not in best:
-                yield PoolChange(pool=self.screening.best, model=model, enters=False)
-        waiting, done = league.pool(self.final), {model for pool in self.judged for model in league.pool(pool)}
-        team = league.team(leaders[0])
-        for model in waiting:
-            if league.team(model) == team and (model not in best or model in done):
-                yield PoolChange(pool=self.final, model=model, enters=False)
-        for model in best:
-            if model not in waiting and model not in done:
+        best = ranked(league, models)[: self.screening.top]
+        yield from _leave(self.screening.best, [model for model in models if model not in best])
+        judged = {model for pool in self.judged for model in league.pool(pool)}
+        finalists = [model for model in best if model not in judged]
+        present = league.pool(self.final)
+        team = league.team(models[0])
+        replaced = [model for model in present if league.team(model) == team and model not in finalists]
+        yield from _leave(self.final, replaced)
+        for model in finalists:
+            if model not in present:
                 yield PoolChange(pool=self.final, model=model, enters=True)
+
+
+def _leave(pool: str, models: Sequence[str]) -> Iterator[PoolChange]:
+    for model in models:
+        yield PoolChange(pool=pool, model=model, enters=False)

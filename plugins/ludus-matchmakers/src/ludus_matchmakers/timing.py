@@ -1,4 +1,4 @@
-"""Rules that freeze models or start players anew when it is time."""
+"""Rules that freeze models or reset players after some time or progress."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from attrs import define
 from ludus.matchmaker import LeagueView, PlayerView
 from ludus.rule import Freeze, Reset
 
-from ludus_matchmakers.convergence import beats, generation_s, last_frozen_s, met
-from ludus_matchmakers.tools import known_players
+from ludus_matchmakers.convergence import generation_started_s, last_frozen_s, pool_models, win_rate_if_all_beaten
+from ludus_matchmakers.tools import check_players
 
 
 @define(kw_only=True)
 class FreezeWhen:
-    """Freezes models by time, by decisions, or once everybody in the pools is beaten.
+    """Freezes models by time, by decisions, or once all models of the pools are beaten.
 
     Args:
-        players: Whose; empty: everybody's.
-        seconds: Of training since the last model; 0: of no account.
-        decisions: Since the last model; 0: of no account.
-        win_rate: Of late against every model of the pools; 0: of no account.
+        players: Players whose models are frozen; empty: all.
+        seconds: Seconds of training since the last model; 0: no limit.
+        decisions: Decisions since the last model; 0: no limit.
+        win_rate: Recent win rate that is required against every model of the pools; 0: not by win rate.
         pools: The pools.
-        enough: Matches of late against each of them.
+        enough_matches: Recent matches that are required against each model.
     """
 
     players: Sequence[str] = ()
@@ -31,11 +31,11 @@ class FreezeWhen:
     decisions: int = 0
     win_rate: float = 0.7
     pools: Sequence[str] = ("own",)
-    enough: float = 50
+    enough_matches: float = 50
 
     def decide(self, league: LeagueView, rng: np.random.Generator) -> list[Freeze]:  # noqa: ARG002 - the contract
-        """Return a freeze for every player whose time has come, if it has learned anything since the last one."""
-        names = known_players(league, self.players) or tuple(league.players)
+        """Return a freeze for every player that is due, if it has learned since its last model."""
+        names = check_players(league, self.players) or tuple(league.players)
         reasons = {name: self._reason(league, league.players[name]) for name in names}
         return [Freeze(player=name, reason=reason) for name, reason in reasons.items() if reason]
 
@@ -49,19 +49,25 @@ class FreezeWhen:
             return f"{decisions} decisions since the last model"
         rate = None
         if self.win_rate:
-            rate = beats(league, view.name, met(league, view.name, self.pools), rate=self.win_rate, enough=self.enough)
+            rate = win_rate_if_all_beaten(
+                league,
+                view.name,
+                pool_models(league, view.name, self.pools),
+                rate=self.win_rate,
+                enough_matches=self.enough_matches,
+            )
         return "" if rate is None else f"beats everybody with {rate:.2f} or more"
 
 
 @define(kw_only=True)
 class RestartFrom:
-    """Starts players anew from the newest model of another one, as policy explorers do [DIS §4.1].
+    """Resets players to the newest model of another player, as policy explorers in DIS [DIS §4.1].
 
     Args:
-        source: Whose model; empty: the first player's.
-        players: Who restarts; empty: everybody else.
-        decisions: Between two restarts; 0: of no account.
-        seconds: Of training between two restarts; 0: of no account.
+        source: Player of that model; empty: the first player.
+        players: Players that are reset; empty: all others.
+        decisions: Decisions between two resets; 0: no limit.
+        seconds: Seconds of training between two resets; 0: no limit.
     """
 
     source: str = ""
@@ -70,11 +76,11 @@ class RestartFrom:
     seconds: float = 0.0
 
     def decide(self, league: LeagueView, rng: np.random.Generator) -> list[Reset]:  # noqa: ARG002 - the contract
-        """Return a reset for every player whose time has come, once there is a model to start from."""
+        """Return a reset for every player that is due, once the source has a model."""
         source = self.source or next(iter(league.players))
-        known_players(league, [source])
+        check_players(league, [source])
         models = league.players[source].models
-        names = known_players(league, self.players) or tuple(league.players)
+        names = check_players(league, self.players) or tuple(league.players)
         return [
             Reset(player=name, reason=f"restarts from {models[-1]}", init=models[-1])
             for name in names
@@ -83,5 +89,5 @@ class RestartFrom:
 
     def _is_due(self, league: LeagueView, view: PlayerView) -> bool:
         decisions = view.decisions - view.generation_start_decisions
-        seconds = league.elapsed_s - generation_s(league, view)
+        seconds = league.elapsed_s - generation_started_s(league, view)
         return bool((self.decisions and decisions >= self.decisions) or (self.seconds and seconds >= self.seconds))

@@ -1,7 +1,6 @@
-"""Small pure functions of which matchmakers are made.
+"""Pure functions to build matchmakers from.
 
-Two rules hold for all of them: a draw counts as half a win, and in an asymmetric game only those may be opponents who
-can fill the other team.
+All of them count a draw as half a win. In an asymmetric game they return opponents that can fill the other team.
 """
 
 from __future__ import annotations
@@ -17,49 +16,49 @@ from ludus.matchmaker import LeagueView, Pairing, PoolChange
 
 __all__ = [
     "anchor_opponents",
-    "any_of",
-    "counterparts",
+    "check_players",
+    "choose_uniformly",
+    "enter_long_pool",
     "enter_pool",
-    "for_every_team",
-    "keep_longer",
-    "known_players",
+    "fallback_opponents",
     "least_certain_pair",
     "live_opponents",
     "newest",
+    "opponent_players",
     "other_teams",
-    "players_of",
+    "pair_every_team",
+    "players_on_team",
     "pool_opponents",
     "seat_pair",
-    "stand_ins",
     "win_rates",
 ]
 
 _log = logging.getLogger(__name__)
 
 
-# -- whom to meet --------------------------------------------------------------------------------------------------
+# -- opponents --------------------------------------------------------------------------------------------------
 
 
 def other_teams(league: LeagueView, player: str) -> tuple[int | None, ...]:
-    """Return the teams that `player` needs opponents for, in team order; each is None where any team will do."""
+    """Return the teams that need opponents of `player`, in team order; None stands for any team."""
     own = league.players[player].team
     if own is None:
         return (None,) * (league.num_teams - 1)
     return tuple(team for team in range(league.num_teams) if team != own)
 
 
-def for_every_team(league: LeagueView, player: str, choose: Callable[[int | None], tuple[str, str]]) -> Pairing:
-    """Return the pairing of `player` with whom `choose` gives, with a reason, for each of `other_teams`."""
+def pair_every_team(league: LeagueView, player: str, choose: Callable[[int | None], tuple[str, str]]) -> Pairing:
+    """Return the pairing of `player` with the opponents and reasons that `choose` returns for `other_teams`."""
     chosen = [choose(team) for team in other_teams(league, player)]
     reasons = dict.fromkeys(reason for _, reason in chosen)
     return Pairing(opponents=tuple(opponent for opponent, _ in chosen), reason="; ".join(reasons))
 
 
-def known_players(league: LeagueView, names: Sequence[str]) -> tuple[str, ...]:
-    """Return the names of players as they are.
+def check_players(league: LeagueView, names: Sequence[str]) -> tuple[str, ...]:
+    """Return the names as a tuple if all of them are players.
 
     Raises:
-        ConfigError: There is no such player.
+        ConfigError: A name is not a player.
     """
     unknown = [name for name in names if name not in league.players]
     if unknown:
@@ -67,38 +66,40 @@ def known_players(league: LeagueView, names: Sequence[str]) -> tuple[str, ...]:
     return tuple(names)
 
 
-def players_of(league: LeagueView, names: Sequence[str], team: int | None) -> tuple[str, ...]:
-    """Return those of the named players who can play `team`, one of `other_teams`.
+def players_on_team(league: LeagueView, names: Sequence[str], team: int | None) -> tuple[str, ...]:
+    """Return the named players that can play `team`, one of `other_teams`.
 
     Raises:
         ConfigError: There is no such player.
     """
-    return tuple(name for name in known_players(league, names) if _fits(league, league.players[name].live, team))
+    return tuple(name for name in check_players(league, names) if _fits(league, league.players[name].live, team))
 
 
-def counterparts(league: LeagueView, player: str, team: int | None, *, against: Sequence[str] = ()) -> tuple[str, ...]:
+def opponent_players(
+    league: LeagueView, player: str, team: int | None, *, against: Sequence[str] = ()
+) -> tuple[str, ...]:
     """Return the players that `player` may meet in `team`.
 
     Args:
         league: The league.
-        player: Who asks.
+        player: Player that needs an opponent.
         team: One of `other_teams`.
-        against: Players to choose from. Empty: the player itself where it may take any team, otherwise everybody who
-            plays `team`.
+        against: Players to choose from. Empty: the player itself where it may take any team, otherwise all players
+            of `team`.
 
     Raises:
         ConfigError: There is no such player.
     """
     if team is None and not against:
         return (player,)
-    return players_of(league, against or tuple(league.players), team)
+    return players_on_team(league, against or tuple(league.players), team)
 
 
 def live_opponents(
     league: LeagueView, player: str, team: int | None, *, against: Sequence[str] = ()
 ) -> tuple[str, ...]:
-    """Return the live participants of `counterparts`."""
-    return tuple(league.players[name].live for name in counterparts(league, player, team, against=against))
+    """Return the live participants of `opponent_players`."""
+    return tuple(league.players[name].live for name in opponent_players(league, player, team, against=against))
 
 
 def pool_opponents(league: LeagueView, player: str, team: int | None, *, pools: Sequence[str] = ()) -> tuple[str, ...]:
@@ -106,12 +107,12 @@ def pool_opponents(league: LeagueView, player: str, team: int | None, *, pools: 
 
     Args:
         league: The league.
-        player: Who asks.
+        player: Player that needs an opponent.
         team: One of `other_teams`.
-        pools: Pools to choose from, by name. ``own`` is the player's own where it may take any team, otherwise those of
-            everybody who plays `team` (a player's models enter the pool of its name); ``*`` are those of all players;
-            ``own/long`` and ``*/long`` are the pools of such names with that ending; ``anchors`` are all anchors.
-            Empty: ``own``. Another name may be a pool that nobody has entered yet; a warning says so once.
+        pools: Names of pools. ``own`` is the player's own pool where it may take any team, otherwise the pools of all
+            players of `team` (a player's models enter the pool of its name). ``*`` stands for the pools of all players,
+            ``own/long`` and ``*/long`` for such pools with that suffix, ``anchors`` for all anchors. Empty: ``own``.
+            A warning is logged once for an empty pool of another name.
     """
     lists = [members for pool in pools or ("own",) for members in _members(league, player, team, pool)]
     models = lists[0] if len(lists) == 1 else tuple(dict.fromkeys(chain.from_iterable(lists)))
@@ -119,37 +120,37 @@ def pool_opponents(league: LeagueView, player: str, team: int | None, *, pools: 
 
 
 def _members(league: LeagueView, player: str, team: int | None, pool: str) -> Iterator[tuple[str, ...]]:
-    """Return the members of the pools that one name stands for."""
+    """Yield the members of the pools that one name stands for."""
     first, slash, rest = pool.partition("/")
-    whose = {"own": counterparts(league, player, team), "*": league.players}.get(first)
+    players = {"own": opponent_players(league, player, team), "*": league.players}.get(first)
     if pool == "anchors":
         yield league.anchors
-    elif whose is None:
+    elif players is None:
         members = league.pool(pool)
         if not members and first not in league.players:
             _warn_of_empty(pool, tuple(league.players))
         yield members
     else:
-        yield from (league.pool(f"{name}{slash}{rest}") for name in whose)
+        yield from (league.pool(f"{name}{slash}{rest}") for name in players)
 
 
-@cache  # once per pool: matchmakers ask before every fixture
+@cache  # log once per pool: matchmakers call this for every fixture
 def _warn_of_empty(pool: str, players: tuple[str, ...]) -> None:
     _log.warning(
-        "the pool %r is empty, and no player is called so (there are %s): a typo, unless `ludus league promote` or a "
-        "rule is to fill it",
+        "the pool %r is empty and not named after a player (there are %s); check its name, unless a rule or "
+        "`ludus league promote` will fill it",
         pool,
         ", ".join(players),
     )
 
 
 def newest(league: LeagueView, participants: Sequence[str], count: int) -> tuple[str, ...]:
-    """Return the models among participants of several pools that were frozen last, and all anchors among them.
+    """Return the newest models and all anchors among participants.
 
     Args:
         league: The league.
         participants: Anchors and frozen models, in any order.
-        count: How many models, at least 1; an anchor is none.
+        count: Number of models, at least 1; anchors do not count.
     """
     anchors = [name for name in participants if name in league.anchors]
     models = sorted((name for name in participants if name not in league.anchors), key=league.frozen_s)
@@ -157,7 +158,7 @@ def newest(league: LeagueView, participants: Sequence[str], count: int) -> tuple
 
 
 def anchor_opponents(league: LeagueView, team: int | None, *, against: Sequence[str] = ()) -> tuple[str, ...]:
-    """Return the anchors that can be met in `team`.
+    """Return the anchors that can play `team`.
 
     Args:
         league: The league.
@@ -173,19 +174,21 @@ def anchor_opponents(league: LeagueView, team: int | None, *, against: Sequence[
     return tuple(anchor for anchor in against or league.anchors if _fits(league, anchor, team))
 
 
-def stand_ins(league: LeagueView, player: str, team: int | None) -> tuple[str, ...]:
-    """Return whom `player` meets in `team` when its own choice is empty: live participants before anchors.
+def fallback_opponents(league: LeagueView, player: str, team: int | None) -> tuple[str, ...]:
+    """Return the opponents of `player` in `team` when its matchmaker has none: live participants, else anchors.
 
     Raises:
-        ConfigError: Nobody plays the team.
+        ConfigError: No participant plays the team.
     """
-    somebody = live_opponents(league, player, team) or anchor_opponents(league, team)
-    if not somebody:
-        raise ConfigError(f"nobody plays team {team} against {player!r}: add a player of its role, or an anchor")
-    return somebody
+    opponents = live_opponents(league, player, team) or anchor_opponents(league, team)
+    if not opponents:
+        raise ConfigError(
+            f"no participant plays team {team} against {player!r}: add a player of its role, or an anchor"
+        )
+    return opponents
 
 
-def any_of(participants: Sequence[str], rng: np.random.Generator) -> str:
+def choose_uniformly(participants: Sequence[str], rng: np.random.Generator) -> str:
     """Return one of the participants, all equally likely."""
     return participants[int(rng.integers(len(participants)))]
 
@@ -197,8 +200,8 @@ def _fits(league: LeagueView, participant: str, team: int | None) -> bool:
 def win_rates(counts: np.ndarray, *, prior_matches: float = 2.0) -> np.ndarray:
     """Return the expected win rates behind counts of wins, draws and losses; a draw is half a win.
 
-    The prior is a Beta distribution with mean ½ worth `prior_matches` matches, so an unknown opponent has ½ and
-    few matches cannot prove certainty: (wins + ½ draws + ½ prior) / (matches + prior).
+    The prior is a Beta distribution with mean ½ and the weight of `prior_matches` matches:
+    (wins + ½ draws + ½ prior) / (matches + prior). So the win rate against an unknown opponent is ½.
 
     Args:
         counts: ``[n, 3]`` wins, draws, losses, possibly weighted.
@@ -227,61 +230,60 @@ def enter_pool(league: LeagueView, pool: str, model: str, *, capacity: int) -> l
     return [*changes, PoolChange(pool=pool, model=model, enters=True)]
 
 
-def keep_longer(
+def enter_long_pool(
     league: LeagueView, player: str, model: str, *, every_s: float = 0.0, every_models: int = 0
 ) -> list[PoolChange]:
-    """Return the change by which `model` enters the pool ``PLAYER/long``, which nobody leaves, if it is time.
+    """Return the change by which `model` enters the permanent pool ``PLAYER/long``, if it is due.
 
     Args:
         league: The league.
-        player: Whose model it is.
+        player: Player of the model.
         model: The model, just frozen.
-        every_s: Seconds of training since the player's model that entered last; 0: of no account.
-        every_models: Models since then, this one included; 0: of no account.
+        every_s: Seconds of training between two models that enter; 0: no limit by time.
+        every_models: Models between two models that enter; 0: no limit by models.
     """
     pool, models = f"{player}/long", league.players[player].models
     members = league.pool(pool)
-    if model in members or not (every_s or every_models):
+    if model in members:
         return []
-    own = [member for member in members if member in models]  # a person may have put in those of others
-    elapsed = league.frozen_s(model) - (league.frozen_s(own[-1]) if own else 0.0)
-    older = len(models) - (1 + models.index(own[-1]) if own else 0)
-    due = (every_s and elapsed >= every_s) or (every_models and older >= every_models)
-    return [PoolChange(pool=pool, model=model, enters=True)] if due else []
+    own = [member for member in members if member in models]  # a user may have added models of other players
+    last_s, position = (league.frozen_s(own[-1]), 1 + models.index(own[-1])) if own else (0.0, 0)
+    is_due_by_time = every_s > 0 and league.frozen_s(model) - last_s >= every_s
+    is_due_by_models = every_models > 0 and len(models) - position >= every_models
+    return [PoolChange(pool=pool, model=model, enters=True)] if is_due_by_time or is_due_by_models else []
 
 
-# -- whom to rate --------------------------------------------------------------------------------------------------
+# -- rating matches --------------------------------------------------------------------------------------------------
 
 
 def least_certain_pair(
-    league: LeagueView, rng: np.random.Generator, *, enough: int = 100, recent: int = 5
+    league: LeagueView, rng: np.random.Generator, *, enough_matches: int = 100, recent_models: int = 5
 ) -> tuple[str, ...] | None:
-    """Return the participants whose mutual results are known least, one per team; None when all are known enough.
+    """Return the participants with the fewest matches between them, one per team; None if all pairs have enough.
 
-    First the newest frozen model of every player meets every anchor, and anchors meet each other; then the newest
-    models meet their own recent predecessors and the newest of other players (in an asymmetric game: the recent models
-    of the other teams). Within each group the pair with the fewest matches comes first; `rng` breaks ties.
+    First the newest frozen model of every player is paired with every anchor, and anchors with each other. Then the
+    newest models are paired with their own recent predecessors and the newest models of other players (in an asymmetric
+    game: the recent models of the other teams). `rng` breaks ties between pairs with equally few matches.
 
     Args:
         league: The league.
         rng: Breaks ties.
-        enough: Matches after which a pair is known.
-        recent: How many recent models count.
+        enough_matches: Matches after which a pair needs no more.
+        recent_models: Number of recent models that are paired.
     """
-    for group in (_anchor_pairs(league), _model_pairs(league, recent)):
+    for group in (_anchor_pairs(league), _model_pairs(league, recent_models)):
         pairs = [pair for pair in group if seat_pair(league, *pair) is not None]
         matches = _matches(league, pairs)
-        if matches.size and matches.min() < enough:
+        if matches.size and matches.min() < enough_matches:
             fewest = np.flatnonzero(matches == matches.min())
             return seat_pair(league, *pairs[int(rng.choice(fewest))])
     return None
 
 
 def seat_pair(league: LeagueView, first: str, second: str) -> tuple[str, ...] | None:
-    """Return a full match between two participants, one per team; None if they cannot meet.
+    """Return the participants of a match between two participants, one per team; None if there is no such match.
 
-    Further teams are filled alternately by the two where they fit, otherwise by a frozen model or an anchor made for
-    that team; where there is none of these yet the two cannot meet.
+    The two fill further teams alternately where they fit; a frozen model or an anchor fills the other ones.
     """
     teams = range(league.num_teams)
     for mine in teams:
@@ -310,12 +312,12 @@ def _anchor_pairs(league: LeagueView) -> Iterator[tuple[str, str]]:
     yield from combinations(league.anchors, 2)
 
 
-def _model_pairs(league: LeagueView, recent: int) -> Iterator[tuple[str, str]]:
+def _model_pairs(league: LeagueView, recent_models: int) -> Iterator[tuple[str, str]]:
     views = list(league.players.values())
     for view in views:
-        yield from product(view.models[-1:], view.models[-1 - recent : -1])
+        yield from product(view.models[-1:], view.models[-1 - recent_models : -1])
     for view, other in combinations(views, 2):
-        depth = 1 if view.team is None or other.team is None else recent
+        depth = 1 if view.team is None or other.team is None else recent_models
         yield from product(view.models[-1:], other.models[-depth:])
         yield from product(other.models[-1:], view.models[-depth:-1])
 
