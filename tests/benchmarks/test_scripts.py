@@ -1,4 +1,4 @@
-"""What scripts say before they do anything."""
+"""Command lines of the scripts in `benchmarks/`, `docs/` and `examples/`."""
 
 from __future__ import annotations
 

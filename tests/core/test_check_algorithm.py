@@ -165,7 +165,9 @@ POLICY_DEFECTS = {
     "chose a masked action": Unmasked,
     "on role 'discrete': act returned None, expected a ludus.algorithm.Decision": acting(lambda *_: None),
     "expected .* int64": acting(lambda decision, _: attrs.evolve(decision, action=decision.action.astype(np.int32))),
-    "left the bounds of Discrete": acting(lambda decision, _: attrs.evolve(decision, action=decision.action + 9)),
+    "act returned an action outside of D": acting(
+        lambda decision, _: attrs.evolve(decision, action=decision.action + 9)
+    ),
     r"act returned \['log_prob'\], not": acting(
         lambda decision, _: attrs.evolve(decision, extras={"log_prob": decision.extras["log_prob"]})
     ),
@@ -302,7 +304,7 @@ def test_actions_outside_of_a_box_are_reported():
         def make_policy(self):
             return Policy(self._features, self._sizes)
 
-    with pytest.raises(ContractError, match="act left the bounds of Box"):
+    with pytest.raises(ContractError, match="act returned an action outside of Box"):
         check_algorithm(Continuous, roles=[algorithm_roles()["continuous"]])
 
 

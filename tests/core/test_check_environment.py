@@ -781,7 +781,7 @@ ROLLOUTS = {
     KeepsActions: "a match depends on more than its seed and the actions of acting seats: .* differs",
     BatchDependent: "a match played alone differs from the same match in a batch: .* differs",
     ResetsAll: "match [02], .* reset changed another match: player .* differs",
-    KeepsLead: "match 1, .* reset left something of the old match: player .* differs",
+    KeepsLead: "match 1, .* reset kept state of the old match: player .* differs",
     OtherDefault: "scenario 'default' differs from scenarios=None",
     AnyScenario: "accepted the unknown scenario 'no-such-scenario'; expected ContractError",
     AnyParameter: "accepted the parameter 'no-such-parameter' of the scenario 'default'; expected ContractError",

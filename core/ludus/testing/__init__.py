@@ -1,4 +1,4 @@
-"""The testing kit: checkers that tell the author of a component which part of its contract it breaks."""
+"""The testing kit: checks that report which part of its contract a component breaks, and leagues for tests."""
 
 from __future__ import annotations
 

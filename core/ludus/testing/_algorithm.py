@@ -101,7 +101,7 @@ def check_decision(decision: Any, algorithm: Algorithm, role: Role, *, rows: int
         action.shape == expected and action.dtype == dtype,
         f"act returned an action {action.shape} {action.dtype}, expected {expected} {dtype}",
     )
-    require(legal_actions(space, action).all(), f"act left the bounds of {space}")
+    require(legal_actions(space, action).all(), f"act returned an action outside of {space}")
     require(legal_actions(space, action, mask).all(), "act chose a masked action")
     declared = {field.name: field for field in algorithm.fields if field.source == "policy"}
     require(set(decision.extras) == set(declared), f"act returned {sorted(decision.extras)}, not {sorted(declared)}")

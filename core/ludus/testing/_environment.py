@@ -14,7 +14,7 @@ from ludus.spaces import label_sizes
 from ludus.testing._errors import fail_environment
 from ludus.testing._illegal_actions import check_illegal_action
 from ludus.testing._other_process import environment_factory
-from ludus.testing._rollout_checks import STREAMS, EnvironmentFactory, RolloutChecks
+from ludus.testing._rollout_checks import SEQUENCES, EnvironmentFactory, RolloutChecks
 from ludus.testing._spec_checks import check_spec
 
 __all__ = ["check_environment"]
@@ -46,12 +46,12 @@ def check_environment(
             known, and what was expected.
     """
     factory = environment_factory(make, options or {}) if isinstance(make, Component) else make
-    environment = factory(len(STREAMS))
+    environment = factory(len(SEQUENCES))
     spec = environment.spec
     random_state = _global_random_state()
     check_spec(spec)
-    if environment.num_matches != len(STREAMS):
-        fail_environment(spec, f"num_matches is {environment.num_matches}, expected {len(STREAMS)}")
+    if environment.num_matches != len(SEQUENCES):
+        fail_environment(spec, f"num_matches is {environment.num_matches}, expected {len(SEQUENCES)}")
     checks = RolloutChecks(make=factory, spec=spec, seed=seed, steps=steps, max_idle_ticks=max_idle_ticks)
     ticks = checks.check_ticks(environment)
     checks.check_full_reset(environment, ticks)
@@ -74,7 +74,7 @@ def check_environment(
 
 def _check_playable(spec: EnvironmentSpec, environment: Playable) -> None:
     """Check the text of every match, and that names of actions can be parsed."""
-    for match in range(len(STREAMS)):
+    for match in range(len(SEQUENCES)):
         if not isinstance(environment.render(match), str):
             fail_environment(spec, "render did not return a str", match=match)
     for role in spec.roles:

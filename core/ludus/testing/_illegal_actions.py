@@ -11,7 +11,7 @@ from ludus.environment import Role, RoleTick
 from ludus.errors import ContractError
 from ludus.spaces import label_sizes
 from ludus.testing._rollout import Actions, Rollout, copy_tick
-from ludus.testing._rollout_checks import STREAMS, RolloutChecks, same_indices
+from ludus.testing._rollout_checks import SEQUENCES, RolloutChecks, same_indices
 
 __all__ = ["check_illegal_action"]
 
@@ -21,7 +21,7 @@ def check_illegal_action(checks: RolloutChecks) -> None:
 
     Without masks, a choice out of range must raise: no rules can be about it.
     """
-    with closing(checks.make(len(STREAMS))) as one, closing(checks.make(len(STREAMS))) as other:
+    with closing(checks.make(len(SEQUENCES))) as one, closing(checks.make(len(SEQUENCES))) as other:
         rollout, reference = checks.start(one), checks.start(other)
         masked = [role for role in checks.spec.roles if rollout.tick.roles[role.name].action_mask is not None]
         for tick in range(checks.steps):
@@ -60,7 +60,7 @@ def _check_step(checks: RolloutChecks, rollout: Rollout, reference: Rollout, act
     try:
         rollout.step(actions)
     except ContractError:
-        pairs, rejected = list(same_indices(STREAMS)), True
+        pairs, rejected = list(same_indices(SEQUENCES)), True
         _step_after_rejection(checks, rollout, tick)
     except Exception as error:  # noqa: BLE001 - any other exception breaks the contract
         problem = f"an illegal action raised {type(error).__name__}: {error}"

@@ -36,7 +36,7 @@ def environment_factory(component: Component, options: Mapping[str, Any]) -> Cal
 
 
 def other_process_digests(
-    component: Component, options: Mapping[str, Any], *, seed: int, steps: int, streams: tuple[int, ...]
+    component: Component, options: Mapping[str, Any], *, seed: int, steps: int, sequences: tuple[int, ...]
 ) -> list[dict[str, str]]:
     """Return a digest of every array of every tick, played in a new interpreter with another hash seed.
 
@@ -45,7 +45,7 @@ def other_process_digests(
         options: Fields of its configuration.
         seed: Seed of the rollout.
         steps: Number of steps.
-        streams: Stream of each match; see `Rollout`.
+        sequences: Number of the sequence of each match; see `Rollout`.
 
     Raises:
         ContractError: The environment failed in the other process.
@@ -56,7 +56,7 @@ def other_process_digests(
         "options": dict(options),
         "seed": seed,
         "steps": steps,
-        "streams": streams,
+        "sequences": sequences,
     }
     child = subprocess.run(  # noqa: S603 - runs this interpreter with a constant program
         [sys.executable, "-c", _CHILD],
@@ -74,9 +74,9 @@ def other_process_digests(
 
 def print_digests(request: dict[str, Any]) -> None:
     """Play a rollout and print its digests as one line of JSON; called in the new interpreter."""
-    environment = environment_factory(Component(**request["component"]), request["options"])(len(request["streams"]))
+    environment = environment_factory(Component(**request["component"]), request["options"])(len(request["sequences"]))
     choose = SeededActions(spec=environment.spec)
-    rollout = Rollout(environment=environment, seed=request["seed"], streams=request["streams"], choose=choose)
+    rollout = Rollout(environment=environment, seed=request["seed"], sequences=request["sequences"], choose=choose)
     digests = [{name: digest(array) for name, array in tick.items()} for tick in rollout.record(request["steps"])]
     environment.close()
     sys.stdout.write("\n" + json.dumps(digests) + "\n")

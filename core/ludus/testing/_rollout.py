@@ -1,7 +1,8 @@
 """Play an environment with random legal actions in a way that can be repeated exactly.
 
-A *stream* is a sequence of matches. The seed of its k-th match follows from the seed of the check, the stream and k;
-its actions follow from that seed, the tick and the seat. So a stream is the same at any match index in any batch.
+Every match index plays a numbered sequence of matches. The seed of its k-th match follows from the seed of the check,
+the number of the sequence and k; its actions follow from that seed, the tick and the seat. So a sequence is the same at
+any match index in any batch.
 """
 
 from __future__ import annotations
@@ -39,9 +40,9 @@ TickArrays: TypeAlias = "dict[str, np.ndarray]"
 TickCheck: TypeAlias = "Callable[[Tick, np.ndarray | None], None]"
 
 
-def match_seed(seed: int, stream: int, number: int) -> np.uint64:
-    """Return the seed of match `number` of a stream; it uses all 64 bits."""
-    return np.uint64(_seeding.match_seeds(_seeding.seed_for(seed, "line", stream), np.array([number]))[0])
+def match_seed(seed: int, sequence: int, number: int) -> np.uint64:
+    """Return the seed of match `number` of a sequence; it uses all 64 bits."""
+    return np.uint64(_seeding.match_seeds(_seeding.seed_for(seed, "line", sequence), np.array([number]))[0])
 
 
 @frozen(kw_only=True)
@@ -102,22 +103,22 @@ def random_action(space: Space[Any], mask: np.ndarray | None, rng: np.random.Gen
 
 @define(kw_only=True)
 class Rollout:
-    """A batch of matches, one stream per match index.
+    """A batch of matches, one sequence per match index.
 
-    A match that has ended stays idle for (stream modulo 3) ticks before the next one starts, so that idle matches are
+    A match that has ended stays idle for (sequence modulo 3) ticks before the next one starts, so that idle matches are
     checked as well.
 
     Args:
         environment: Environment to play; all of its matches are reset on construction.
         seed: Seed of the check.
-        streams: Stream of each match index.
+        sequences: Number of the sequence of each match index.
         choose: Function that returns the actions.
         check: Called with each tick; None: no check.
     """
 
     environment: Environment
     seed: int
-    streams: Sequence[int]
+    sequences: Sequence[int]
     choose: SeededActions
     check: TickCheck | None = None
     tick: Tick = field(init=False)
@@ -127,7 +128,7 @@ class Rollout:
     _idle: np.ndarray = field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        count = len(self.streams)
+        count = len(self.sequences)
         self.match_numbers, self.match_ticks, self._idle_ticks = [0] * count, [0] * count, [0] * count
         self._idle = np.zeros(count, bool)
         self.tick = self.environment.reset(self.seeds())
@@ -135,8 +136,8 @@ class Rollout:
 
     def seeds(self) -> np.ndarray:
         """Return the seed of each match, ``[B] uint64``."""
-        numbers = zip(self.streams, self.match_numbers, strict=True)
-        return np.array([match_seed(self.seed, stream, number) for stream, number in numbers])
+        numbers = zip(self.sequences, self.match_numbers, strict=True)
+        return np.array([match_seed(self.seed, sequence, number) for sequence, number in numbers])
 
     def actions(self) -> Actions:
         """Return the actions for the current tick."""
@@ -151,14 +152,14 @@ class Rollout:
 
     def restart_ended(self) -> None:
         """Reset the ended matches that have been idle for long enough."""
-        due = [m for m, stream in enumerate(self.streams) if self._idle[m] and self._idle_ticks[m] >= stream % 3]
+        due = [m for m, sequence in enumerate(self.sequences) if self._idle[m] and self._idle_ticks[m] >= sequence % 3]
         for match in np.flatnonzero(self._idle):
             self._idle_ticks[match] += 1
         if due:
             self.restart(np.array(due, np.int64))
 
     def restart(self, indices: np.ndarray) -> None:
-        """Start the next match of the streams at these match indices."""
+        """Start the next match of the sequences at these match indices."""
         for match in indices:
             self.match_numbers[match] += 1
             self.match_ticks[match] = self._idle_ticks[match] = 0

@@ -1,4 +1,4 @@
-"""Check rollouts of an environment against each other: what a match may and may not depend on."""
+"""Compare rollouts of an environment: a match may depend only on its seed, scenario and actions."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from ludus.testing._rollout import (
 )
 from ludus.testing._tick_checks import TickChecker
 
-__all__ = ["STREAMS", "EnvironmentFactory", "RolloutChecks", "same_indices"]
+__all__ = ["SEQUENCES", "EnvironmentFactory", "RolloutChecks", "same_indices"]
 
 EnvironmentFactory: TypeAlias = "Callable[[int], Environment]"
 
-STREAMS = (0, 1, 2)
+SEQUENCES = (0, 1, 2)
 
 
 @frozen(kw_only=True)
@@ -63,14 +63,14 @@ class RolloutChecks:
     def start(
         self,
         environment: Environment,
-        streams: tuple[int, ...] = STREAMS,
+        sequences: tuple[int, ...] = SEQUENCES,
         *,
         choose: SeededActions | None = None,
         check: TickCheck | None = None,
     ) -> Rollout:
         """Start a rollout with the seed and, unless others are given, the actions of these checks."""
         return Rollout(
-            environment=environment, seed=self.seed, streams=streams, choose=choose or self.choose, check=check
+            environment=environment, seed=self.seed, sequences=sequences, choose=choose or self.choose, check=check
         )
 
     def require_equal(
@@ -87,7 +87,7 @@ class RolloutChecks:
         Raises:
             ContractError: They differ; the message starts with `problem`.
         """
-        found = first_difference(one, other, same_indices(STREAMS) if pairs is None else pairs)
+        found = first_difference(one, other, same_indices(SEQUENCES) if pairs is None else pairs)
         if found is not None:
             self.fail(f"{problem}: {found.array} differs", match=found.match, tick=tick)
 
@@ -109,7 +109,7 @@ class RolloutChecks:
         return ticks
 
     def _tick_checker(self) -> TickChecker:
-        return TickChecker(spec=self.spec, num_matches=len(STREAMS), max_idle_ticks=self.max_idle_ticks)
+        return TickChecker(spec=self.spec, num_matches=len(SEQUENCES), max_idle_ticks=self.max_idle_ticks)
 
     def check_full_reset(self, environment: Environment, expected: list[TickArrays]) -> None:
         """Check that a reset of all matches leaves nothing of earlier matches."""
@@ -118,7 +118,7 @@ class RolloutChecks:
 
     def check_determinism(self, expected: list[TickArrays]) -> None:
         """Check that a match depends only on its seed and acting seats' actions, and that `step` copies actions."""
-        with _other_global_random_state(), closing(self.make(len(STREAMS))) as environment:
+        with _other_global_random_state(), closing(self.make(len(SEQUENCES))) as environment:
             rollout = self.start(environment, choose=SeededActions(spec=self.spec, fill_idle=True))
             again = [copy_tick(rollout.tick)]
             for tick in range(self.steps):
@@ -142,33 +142,33 @@ class RolloutChecks:
 
     def check_batch_size(self, expected: list[TickArrays]) -> None:
         """Check that a match is the same alone and in a batch."""
-        for match, stream in enumerate(STREAMS[1:], start=1):
+        for match, sequence in enumerate(SEQUENCES[1:], start=1):
             with closing(self.make(1)) as environment:
-                alone = self.start(environment, (stream,)).record(self.steps)
+                alone = self.start(environment, (sequence,)).record(self.steps)
             problem = "a match played alone differs from the same match in a batch"
             self._require_equal_rollouts(expected, alone, problem, ((match, 0),))
 
     def check_partial_reset(self) -> None:
         """Check that a reset of one match, mostly before its end, affects only that match and keeps nothing of it."""
-        with closing(self.make(len(STREAMS))) as environment, closing(self.make(1)) as single:
+        with closing(self.make(len(SEQUENCES))) as environment, closing(self.make(1)) as single:
             rollout = self.start(environment)
             for tick in range(1, min(10, self.steps + 1)):
                 rollout.step()
-                match = tick % len(STREAMS)
+                match = tick % len(SEQUENCES)
                 before = copy_tick(rollout.tick)
                 rollout.restart(np.array([match]))
                 after = copy_tick(rollout.tick)
-                others = [(other, other) for other in range(len(STREAMS)) if other != match]
+                others = [(other, other) for other in range(len(SEQUENCES)) if other != match]
                 self.require_equal(before, after, "reset changed another match", tick=tick, pairs=others)
                 start = copy_tick(single.reset(rollout.seeds()[match : match + 1]))
-                self.require_equal(after, start, "reset left something of the old match", tick=tick, pairs=[(match, 0)])
+                self.require_equal(after, start, "reset kept state of the old match", tick=tick, pairs=[(match, 0)])
 
     def check_scenarios(self) -> None:
         """Check that declared scenarios can be played and that unknown scenarios and parameters are rejected."""
-        with closing(self.make(len(STREAMS))) as environment:
-            seeds = np.array([match_seed(self.seed, stream, 0) for stream in STREAMS])
+        with closing(self.make(len(SEQUENCES))) as environment:
+            seeds = np.array([match_seed(self.seed, sequence, 0) for sequence in SEQUENCES])
             implicit = copy_tick(environment.reset(seeds))
-            explicit = copy_tick(environment.reset(seeds, scenarios=[Scenario()] * len(STREAMS)))
+            explicit = copy_tick(environment.reset(seeds, scenarios=[Scenario()] * len(SEQUENCES)))
             self.require_equal(implicit, explicit, "scenario 'default' differs from scenarios=None", tick=0)
             for name in self.spec.scenarios:
                 self._check_scenario(environment, seeds, name)
@@ -176,19 +176,19 @@ class RolloutChecks:
                 self._check_rejected(environment, seeds, unknown)
 
     def _check_scenario(self, environment: Environment, seeds: np.ndarray, name: str) -> None:
-        checker, scenarios = self._tick_checker(), [Scenario(name=name)] * len(STREAMS)
+        checker, scenarios = self._tick_checker(), [Scenario(name=name)] * len(SEQUENCES)
         tick = environment.reset(seeds, scenarios=scenarios)
         start = copy_tick(tick)
-        checker(tick, np.arange(len(STREAMS)))
+        checker(tick, np.arange(len(SEQUENCES)))
         for number in range(min(20, self.steps)):
-            tick = environment.step(self.choose(tick, list(seeds), [number] * len(STREAMS)))
+            tick = environment.step(self.choose(tick, list(seeds), [number] * len(SEQUENCES)))
             checker(tick, None)
         again = copy_tick(environment.reset(seeds, scenarios=scenarios))
         self.require_equal(start, again, f"scenario {name!r} starts differently with the same seeds", tick=0)
 
     def _check_rejected(self, environment: Environment, seeds: np.ndarray, unknown: Scenario) -> None:
         try:
-            environment.reset(seeds, scenarios=[unknown] * len(STREAMS))
+            environment.reset(seeds, scenarios=[unknown] * len(SEQUENCES))
         except ContractError:
             return
         subject = "parameter 'no-such-parameter' of the" if unknown.parameters else "unknown"
@@ -197,7 +197,7 @@ class RolloutChecks:
     def check_symmetry(self, expected: list[TickArrays]) -> None:
         """Check that exchanging the teams exchanges rewards, outcomes and acting seats."""
         order = {role.name: _next_team_seats(role.teams, self.spec.num_teams) for role in self.spec.roles}
-        with closing(self.make(len(STREAMS))) as environment:
+        with closing(self.make(len(SEQUENCES))) as environment:
             choose = SeededActions(spec=self.spec, seat_names=order)
             exchanged = self.start(environment, choose=choose).record(self.steps)
         teams = [(team + 1) % self.spec.num_teams for team in range(self.spec.num_teams)]
@@ -212,7 +212,7 @@ class RolloutChecks:
         self, expected: list[TickArrays], component: Component, options: Mapping[str, object]
     ) -> None:
         """Check that a new interpreter, with another hash seed, plays the same matches."""
-        others = other_process_digests(component, options, seed=self.seed, steps=self.steps, streams=STREAMS)
+        others = other_process_digests(component, options, seed=self.seed, steps=self.steps, sequences=SEQUENCES)
         own = [{name: digest(array) for name, array in arrays.items()} for arrays in expected]
         for tick, (one, other) in enumerate(zip(own, others, strict=True)):
             for name in sorted(one.keys() | other.keys()):
@@ -220,9 +220,9 @@ class RolloutChecks:
                     self.fail(f"the same seeds give another match in another process: {name} differs", tick=tick)
 
 
-def same_indices(streams: tuple[int, ...]) -> tuple[tuple[int, int], ...]:
+def same_indices(sequences: tuple[int, ...]) -> tuple[tuple[int, int], ...]:
     """Return the pairs of each match index with itself."""
-    return tuple((match, match) for match in range(len(streams)))
+    return tuple((match, match) for match in range(len(sequences)))
 
 
 def _next_team_seats(teams: tuple[int, ...], num_teams: int) -> list[int]:

@@ -19,7 +19,7 @@ MAX_TICKS = 1000
 def start_rollout(environment: Environment, seed: int, check: TickCheck | None = None) -> Rollout:
     """Start a rollout with random legal actions."""
     choose = SeededActions(spec=environment.spec)
-    return Rollout(environment=environment, seed=seed, streams=range(NUM_MATCHES), choose=choose, check=check)
+    return Rollout(environment=environment, seed=seed, sequences=range(NUM_MATCHES), choose=choose, check=check)
 
 
 def describe_spaces(role: Role) -> str:

@@ -187,14 +187,14 @@ def test_rates_of_several_turns_are_joined():
             update=rate(update, cores=update / 10),
             rows=4,
             minibatch=8,
-            limits={"forward": None, "update": Limit(value=limit, of="products")},
+            limits={"forward": None, "update": Limit(value=limit, description="products")},
         )
 
     joined = PartRates.join([turn(1.0, 5.0, 30.0), turn(2.0, 7.0, 10.0), turn(6.0, 9.0, 20.0)])
     assert (joined.environment.median, joined.rows, joined.minibatch) == (2.0, 4, 8)
     assert joined.update == Rate(per_s=(5.0, 7.0, 9.0), cores=pytest.approx(0.7))
     assert joined.forward.per_s == (10.0, 14.0, 18.0)
-    assert joined.limits == {"forward": None, "update": Limit(value=20.0, of="products")}
+    assert joined.limits == {"forward": None, "update": Limit(value=20.0, description="products")}
 
 
 def rate(per_s, cores=1.0):

@@ -10,7 +10,7 @@ from ludus_bench.report import Figure, Limit, Report, print_report, rate_figure
 from ludus_bench.timing import Rate, summarize
 from rich.console import Console
 
-LIMIT = Limit(value=400.0, of="the maximum of the machine")
+LIMIT = Limit(value=400.0, description="the maximum of the machine")
 
 
 def report(**changes):
@@ -96,5 +96,5 @@ def test_numbers_are_shown_with_three_digits(value, text):
 
 def test_a_figure_is_made_of_a_rate():
     """The figure has the cores of the rate."""
-    figure = rate_figure("x", Rate(per_s=(1.0, 3.0), cores=0.9), limit=Limit(value=4.0, of="y"))
+    figure = rate_figure("x", Rate(per_s=(1.0, 3.0), cores=0.9), limit=Limit(value=4.0, description="y"))
     assert (figure.summary.median, figure.cores, figure.ratio) == (2.0, 0.9, 0.5)

@@ -54,4 +54,4 @@ def gemm_limit(rates: Mapping[str, Rate], *, scale: float = 1.0, prefix: str = "
     if not products:
         return None
     best = max(products, key=lambda name: products[name])
-    return Limit(value=scale * products[best], of=f"the matrix products alone, in {best.removeprefix(start)}")
+    return Limit(value=scale * products[best], description=f"the matrix products alone, in {best.removeprefix(start)}")

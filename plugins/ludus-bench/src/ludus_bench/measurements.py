@@ -66,9 +66,9 @@ def _env_figures(play: RandomPlay, bare: tuple[str, Task] | None, plan: Plan) ->
         tasks["bare"] = bare[1]
     rates = measure(tasks, plan, stopwatches={"play": play.stopwatch})
     if bare is None:
-        limit = Limit(value=rates["play inside"].median, of="the environment's step and reset alone")
+        limit = Limit(value=rates["play inside"].median, description="the environment's step and reset alone")
     else:
-        limit = Limit(value=rates["bare"].median, of=f"{bare[0]} alone")
+        limit = Limit(value=rates["bare"].median, description=f"{bare[0]} alone")
     at = {"matches": play.environment.num_matches}
     decisions = play.decisions_per_tick
     per_decision = evolve(limit, value=limit.value * decisions)
@@ -137,7 +137,9 @@ def bench_sampling(setup: Setup, *, matches: Sequence[int], settings: Settings) 
                 tasks = {"sampling": sampler.play_tick, "env": play.step, "forward": policy.act}
                 rates = measure(tasks, settings.plan, stopwatches={"env": play.stopwatch})
             environment = rates["env inside"].median * play.decisions_per_tick
-            limit = Limit(value=harmonic(environment, rates["forward"].median), of="1/(1/environment + 1/forward)")
+            limit = Limit(
+                value=harmonic(environment, rates["forward"].median), description="1/(1/environment + 1/forward)"
+            )
             at = {"matches": count, "rows": rows}
             figures.append(rate_figure("decisions_per_s", rates["sampling"], limit=limit, at=at))
             notes.append(f"{count} matches: {_time_per_decision(rates, environment)}")

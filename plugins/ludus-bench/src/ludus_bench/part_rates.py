@@ -46,7 +46,11 @@ class PartRates:
 
         def limit(name: str) -> Limit | None:
             limits = [limit for rates in turns if (limit := rates.limits[name])]
-            return Limit(value=median(limit.value for limit in limits), of=limits[0].of) if limits else None
+            return (
+                Limit(value=median(limit.value for limit in limits), description=limits[0].description)
+                if limits
+                else None
+            )
 
         return evolve(
             turns[0],

@@ -25,11 +25,11 @@ class Limit:
 
     Args:
         value: In the unit of the figure; > 0.
-        of: Description of what was measured.
+        description: What was measured.
     """
 
     value: float
-    of: str
+    description: str
 
 
 @frozen(kw_only=True)
@@ -70,7 +70,7 @@ class Figure:
             **attrs.asdict(self.summary),
             "cores": self.cores,
             "limit": None if self.limit is None else self.limit.value,
-            "limit_of": None if self.limit is None else self.limit.of,
+            "limit_of": None if self.limit is None else self.limit.description,
             "ratio": self.ratio,
         }
 
@@ -164,8 +164,8 @@ def _limit_lines(report: Report) -> list[str]:
     """Return one line for each kind of limit, with the names of its figures."""
     names: dict[str, list[str]] = {}
     for figure in report.figures:
-        if figure.limit is not None and figure.name not in names.setdefault(figure.limit.of, []):
-            names[figure.limit.of].append(figure.name)
+        if figure.limit is not None and figure.name not in names.setdefault(figure.limit.description, []):
+            names[figure.limit.description].append(figure.name)
     return [f"limit of {', '.join(figures)}: {of}" for of, figures in names.items()]
 
 

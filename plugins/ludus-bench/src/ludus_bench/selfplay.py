@@ -174,7 +174,7 @@ def _report(
     window, parts = RunWindow.join(windows), PartRates.join(part_rates)
     limits = [rates.limit_per_s(cores, gpus=gpus) for rates in part_rates]
     ratios = tuple(rate / limit for rate, limit in zip(window.per_s, limits, strict=True))
-    limit = Limit(value=statistics.median(limits), of=_limit_text(gpus))
+    limit = Limit(value=statistics.median(limits), description=_limit_text(gpus))
     figure = Figure(
         name="decisions_per_s", summary=summarize(window.per_s), cores=window.cores, limit=limit, ratios=ratios
     )

@@ -271,7 +271,7 @@ def _try_runs(setup: Setup, choices: Sequence[Choice], *, end: float) -> dict[Ch
 
 
 def _figures(name: str, key: str, rates: dict[int, Rate]) -> list[Figure]:
-    best = Limit(value=max((rate.median for rate in rates.values()), default=1.0), of="the best of these")
+    best = Limit(value=max((rate.median for rate in rates.values()), default=1.0), description="the best of these")
     return [rate_figure(name, rate, limit=best, at={key: value}) for value, rate in rates.items()]
 
 
@@ -282,5 +282,5 @@ def _run_figure(choice: Choice, rates: tuple[float, ...]) -> Figure:
         "learner_threads": choice.learner_threads,
         "matches": choice.matches,
     }
-    limit = Limit(value=choice.predicted_per_s, of="the prediction by the parts measured alone")
+    limit = Limit(value=choice.predicted_per_s, description="the prediction by the parts measured alone")
     return Figure(name="run_decisions_per_s", summary=summarize(rates), limit=limit, at=at)
