@@ -1,4 +1,4 @@
-"""`ludus keys` says what to do with what it made; `ludus join` is told at once what is wrong."""
+"""`ludus keys` prints the next commands; `ludus join` reports errors at once."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def commands(output):
     return [shlex.split(line.partition(":")[2]) for line in output.splitlines() if line.startswith("  ")]
 
 
-def test_keys_says_what_to_do_next(tmp_path, monkeypatch):
-    """With the files where options expect them, commands are as short as they can be."""
+def test_keys_prints_the_next_commands(tmp_path, monkeypatch):
+    """With default files the commands are short."""
     monkeypatch.chdir(tmp_path)
     result = run(keys)
     assert result.exit_code == 0
@@ -47,7 +47,7 @@ def test_keys_says_what_to_do_next(tmp_path, monkeypatch):
 
 
 def test_keys_in_another_folder_are_named(tmp_path):
-    """As the run must be told of them, and of a name other than the usual."""
+    """The printed commands contain the folder and the name of the key."""
     result = run(keys, tmp_path / "secret", "--name", "lab")
     here, there = commands(result.output)
     assert here[-2:] == ["--set", f"run.hosts.key={tmp_path / 'secret' / RUN_KEY}"]
@@ -55,15 +55,15 @@ def test_keys_in_another_folder_are_named(tmp_path):
     assert JoinKey.read(tmp_path / "secret" / "lab.key").run == RunKey.read(tmp_path / "secret" / RUN_KEY).public
 
 
-def test_the_commands_shown_are_such_that_exist(tmp_path):
-    """With the options that they really have."""
+def test_the_printed_commands_exist(tmp_path):
+    """With their options."""
     _, there = commands(run(keys, tmp_path / "keys").output)
     context = join.make_context("join", there[2:])
     assert (context.params["address"], str(context.params["key"])) == ("tcp://HERE:7077", "join.key")
 
 
 def test_a_second_key_needs_a_name(tmp_path):
-    """The error says so."""
+    """The error names the option."""
     assert run(keys, tmp_path).exit_code == 0
     assert isinstance(run(keys, tmp_path).exception, ConfigError)
     assert run(keys, tmp_path, "--name", "other").exit_code == 0
@@ -71,7 +71,7 @@ def test_a_second_key_needs_a_name(tmp_path):
 
 
 @pytest.mark.parametrize("what", [join, keys], ids=["join", "keys"])
-def test_help_says_what_every_option_is_for(what):
+def test_every_option_has_a_help_text(what):
     """Next to its name."""
     options = [parameter for parameter in what.params if parameter.param_type_name == "option"]
     shown = " ".join(run(what, "--help").output.split())
@@ -88,7 +88,7 @@ def test_help_says_what_every_option_is_for(what):
         (["tcp://10.0.0.1:7077", "--key", "missing.key"], r"^key file missing\.key: No such file"),
     ],
 )
-def test_join_is_told_what_is_wrong(keys, monkeypatch, arguments, error):
+def test_join_reports_errors(keys, monkeypatch, arguments, error):
     """Before anything is started or made."""
     monkeypatch.chdir(keys)
     before = sorted(keys.iterdir())
@@ -98,8 +98,8 @@ def test_join_is_told_what_is_wrong(keys, monkeypatch, arguments, error):
     assert sorted(keys.iterdir()) == before
 
 
-def test_a_folder_with_something_else_is_left_alone(tmp_path):
-    """A run of this machine, for example; one of an earlier time is used again."""
+def test_a_folder_with_other_files_is_rejected(tmp_path):
+    """A run folder, for example; the folder of an earlier join is used again."""
     mine, other = tmp_path / "mine", tmp_path / "other"
     command._prepare(mine)
     (mine / "logs").mkdir()
@@ -110,8 +110,8 @@ def test_a_folder_with_something_else_is_left_alone(tmp_path):
         command._prepare(other)
 
 
-def test_a_folder_of_a_person_stays_wherever_it_is(tmp_path, monkeypatch):
-    """Also where temporary ones are, and called like them."""
+def test_a_given_folder_is_not_removed(tmp_path, monkeypatch):
+    """Not even among temporary folders with a similar name."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     mine = tmp_path / "ludus-join-mine"
     for folder in (mine, None):
@@ -127,8 +127,8 @@ def test_a_folder_of_a_person_stays_wherever_it_is(tmp_path, monkeypatch):
         (KeyboardInterrupt(), True, []),
     ],
 )
-def test_of_a_failure_logs_are_left_and_nothing_else(keys, tmp_path, monkeypatch, error, logs, left):
-    """Frozen models would fill the disk. After a second Ctrl-C there is nothing that a log could tell."""
+def test_only_logs_are_kept_after_a_failure(keys, tmp_path, monkeypatch, error, logs, left):
+    """Frozen models would fill the disk. A second Ctrl-C keeps nothing."""
 
     def end(relay):
         folder = relay._options.folder
@@ -171,7 +171,7 @@ def joining(keys, tmp_path, eventually):
 
 
 def test_folders_of_killed_processes_are_removed_by_the_next(joining):
-    """Those of processes that go on are theirs, and what else lies there is left alone."""
+    """Those of running processes and other files stay."""
     killed, left = joining()
     killed.kill()
     killed.wait()
@@ -182,8 +182,8 @@ def test_folders_of_killed_processes_are_removed_by_the_next(joining):
     assert second.exists()
 
 
-def test_a_terminal_that_goes_away_is_no_reason_to_leave(joining):
-    """Nor is it one to leave something behind."""
+def test_a_closed_terminal_does_not_stop_a_join(joining):
+    """Its folder is removed at the end."""
     master, terminal = pty.openpty()
     process, folder = joining(terminal)
     os.close(terminal)
@@ -205,7 +205,7 @@ def test_a_terminal_that_goes_away_is_no_reason_to_leave(joining):
         ("Ünsere Kiste", "nsere-kiste"),
     ],
 )
-def test_a_machine_is_called_what_it_is(monkeypatch, host, name):
-    """As far as names of ludus can hold it."""
+def test_the_default_name_is_the_host_name(monkeypatch, host, name):
+    """With invalid characters replaced."""
     monkeypatch.setattr(command.socket, "gethostname", lambda: host)
     assert command._host_name() == name

@@ -1,4 +1,4 @@
-"""Where machines that join may be awaited."""
+"""Addresses at which other hosts join."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ REFUSED = [
 
 @pytest.mark.parametrize("address", ACCEPTED)
 def test_addresses_of_this_and_other_machines_are_accepted(address):
-    """By number, by name, or all that this machine has."""
+    """By number, by name, or all addresses of this machine."""
     assert tcp_address().accepts(address)
 
 
 @pytest.mark.parametrize("address", REFUSED)
-def test_what_is_no_address_is_refused(address):
-    """With a port that is one, and nothing before or after it."""
+def test_invalid_addresses_are_rejected(address):
+    """The port must be valid, with nothing before or after."""
     assert not tcp_address().accepts(address)
 
 

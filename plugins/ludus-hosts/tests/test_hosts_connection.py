@@ -1,4 +1,4 @@
-"""Over TCP comes who has the secret of an allowed key; others get nothing through and break nothing."""
+"""Only holders of an allowed key can connect; others neither deliver messages nor disturb connections."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def pair():
     return tuple(half.decode() for half in zmq.curve_keypair())
 
 
-def heard(listener, wait_ms=10):
-    """Return what has come as (route, frames)."""
+def received(listener, wait_ms=10):
+    """Return the received messages as (route, frames)."""
     received = []
     while listener.socket.poll(wait_ms):
         route, *frames = listener.socket.recv_multipart()
@@ -33,15 +33,15 @@ def heard(listener, wait_ms=10):
 
 
 def pass_through(eventually, listener, line, content=b"hello"):
-    """Send from a line and return its route; nothing else has come."""
+    """Send a message and return its route; no other message has arrived."""
     eventually(lambda: line.send([content]))
-    ((route, frames),) = eventually(lambda: heard(listener))
+    ((route, frames),) = eventually(lambda: received(listener))
     assert frames == [content]
     return route
 
 
-def refused(eventually, line):
-    """Wait until a line says that its key is not let in."""
+def wait_for_rejection(eventually, line):
+    """Wait until a connection reports that its key is rejected."""
     with pytest.raises(LinkError, match="the run rejects this key; make one with `ludus keys` on the host of the run"):
         eventually(lambda: line.problem and False)
 
@@ -52,15 +52,15 @@ def port_of(address):
 
 
 def forbid(keys, name):
-    """Take a name out of the key file of the run."""
+    """Remove a name from the key file of the run."""
     path = keys / RUN_KEY
     fields = json.loads(path.read_text(encoding="utf-8"))
     del fields["allowed"][name]
     path.write_text(json.dumps(fields), encoding="utf-8")
 
 
-def test_an_allowed_key_gets_through_both_ways(wire, key, eventually):
-    """There is nothing to complain about then."""
+def test_an_allowed_key_connects(wire, key, eventually):
+    """Messages arrive in both directions, and there is no problem."""
     listener, address = wire.listener()
     line = wire.line(address, key)
     route = pass_through(eventually, listener, line)
@@ -77,29 +77,29 @@ def test_several_machines_may_use_one_key(wire, key, eventually):
     assert len({pass_through(eventually, listener, line) for line in lines}) == 2
 
 
-def test_an_unknown_key_is_told_so(wire, key, eventually):
-    """Trying again is in vain."""
+def test_an_unknown_key_is_rejected(wire, key, eventually):
+    """The error is final."""
     listener, address = wire.listener()
     public, secret = pair()
     line = wire.line(address, attrs.evolve(key, public=public, secret=secret))
     line.send([b"let me in"])
-    refused(eventually, line)
-    assert heard(listener) == []
+    wait_for_rejection(eventually, line)
+    assert received(listener) == []
 
 
-def test_a_deleted_name_is_not_let_in_any_more(wire, keys, key, eventually):
-    """That goes for new connections, and not for other names."""
+def test_a_deleted_name_cannot_connect_again(wire, keys, key, eventually):
+    """Other names and open connections are not affected."""
     make_keys(keys, "other")
     listener, address = wire.listener()
     first = wire.line(address, key)
     pass_through(eventually, listener, first)
     forbid(keys, "join")
-    refused(eventually, wire.line(address, key))
+    wait_for_rejection(eventually, wire.line(address, key))
     pass_through(eventually, listener, wire.line(address, JoinKey.read(keys / "other.key")))
     pass_through(eventually, listener, first)
 
 
-def test_a_name_is_added_while_the_run_goes_on(wire, keys, eventually):
+def test_a_key_may_be_added_during_the_run(wire, keys, eventually):
     """The file is read for every connection."""
     listener, address = wire.listener()
     make_keys(keys, "late")
@@ -107,30 +107,30 @@ def test_a_name_is_added_while_the_run_goes_on(wire, keys, eventually):
 
 
 @pytest.mark.parametrize("mode", [0o600, 0o644])
-def test_with_a_damaged_file_nobody_is_let_in(wire, keys, key, eventually, caplog, mode):
-    """Nor with one that others can read; the log says so, and it is as before when that is mended."""
+def test_with_an_unusable_key_file_no_key_is_allowed(wire, keys, key, eventually, caplog, mode):
+    """A damaged file, or one that other users can read; it is logged, and a repaired file is used again."""
     listener, address = wire.listener()
     right = (keys / RUN_KEY).read_text(encoding="utf-8")
     (keys / RUN_KEY).chmod(mode)
     if mode == 0o600:
         (keys / RUN_KEY).write_text("{", encoding="utf-8")
-    refused(eventually, wire.line(address, key))
+    wait_for_rejection(eventually, wire.line(address, key))
     assert "connection rejected: key file " in caplog.text
     (keys / RUN_KEY).chmod(0o600)
     (keys / RUN_KEY).write_text(right, encoding="utf-8")
     pass_through(eventually, listener, wire.line(address, key))
 
 
-def test_the_key_of_another_run_is_told_so(wire, tmp_path, eventually):
-    """It may be the wrong address; so that is no reason to give up."""
+def test_the_key_of_another_run_is_reported(wire, tmp_path, eventually):
+    """It is no error: the address may be wrong for the moment."""
     _, address = wire.listener()
     stranger = JoinKey.read(make_keys(tmp_path / "others", "join"))
     line = wire.line(address, stranger)
     eventually(lambda: line.problem == "the host that answers has no run with the key that this one belongs to")
 
 
-def test_where_nobody_listens_nobody_answers(wire, key, free_address, eventually):
-    """Until somebody does."""
+def test_a_missing_listener_is_reported(wire, key, free_address, eventually):
+    """Until there is one."""
     address = free_address
     line = wire.line(address, key)
     eventually(lambda: line.problem == "no host answers")
@@ -139,8 +139,8 @@ def test_where_nobody_listens_nobody_answers(wire, key, free_address, eventually
     eventually(lambda: line.problem == "")
 
 
-def test_a_lost_connection_is_made_again(wire, key, eventually):
-    """By the same socket, when the run is back."""
+def test_a_lost_connection_is_restored(wire, key, eventually):
+    """By the same socket."""
     listener, address = wire.listener()
     line = wire.line(address, key)
     pass_through(eventually, listener, line)
@@ -152,19 +152,19 @@ def test_a_lost_connection_is_made_again(wire, key, eventually):
 
 
 def test_without_curve_nothing_arrives(wire, key, eventually):
-    """Somebody who knows the address only."""
+    """The address alone is not enough."""
     listener, address = wire.listener()
     with zmq.Context() as context, context.socket(zmq.DEALER) as rogue:
         rogue.setsockopt(zmq.LINGER, 0)
         rogue.connect(address)
         rogue.send_multipart([b"", b"", b"garbage"])
-        assert heard(listener, 200) == []
+        assert received(listener, 200) == []
         pass_through(eventually, listener, wire.line(address, key))
-        assert heard(listener) == []
+        assert received(listener) == []
 
 
 def test_a_key_that_is_not_allowed_delivers_nothing(wire, key, eventually):
-    """Though it knows that of the run, which is no secret."""
+    """Even with the public key of the run."""
     listener, address = wire.listener()
     public, secret = pair()
     with zmq.Context() as context, context.socket(zmq.DEALER) as rogue:
@@ -173,13 +173,13 @@ def test_a_key_that_is_not_allowed_delivers_nothing(wire, key, eventually):
         rogue.curve_serverkey = key.run.encode()
         rogue.connect(address)
         rogue.send_multipart([b"", b"", b"garbage"])
-        assert heard(listener, 200) == []
+        assert received(listener, 200) == []
         pass_through(eventually, listener, wire.line(address, key))
-        assert heard(listener) == []
+        assert received(listener) == []
 
 
-def test_garbage_on_the_port_breaks_nothing(wire, key, eventually):
-    """Whoever scans ports finds it."""
+def test_garbage_on_the_port_is_ignored(wire, key, eventually):
+    """As from port scanners."""
     listener, address = wire.listener()
     line = wire.line(address, key)
     pass_through(eventually, listener, line)
@@ -191,8 +191,8 @@ def test_garbage_on_the_port_breaks_nothing(wire, key, eventually):
     pass_through(eventually, listener, wire.line(address, key))
 
 
-def test_nobody_on_the_way_can_read_it(wire, key, eventually):
-    """Neither names nor contents."""
+def test_messages_are_encrypted(wire, key, eventually):
+    """Names and contents."""
     listener, address = wire.listener()
     with socket.create_server(("127.0.0.1", 0)) as way:
         seen = []
@@ -222,27 +222,27 @@ def test_nobody_on_the_way_can_read_it(wire, key, eventually):
 
 
 def test_an_address_that_is_taken_is_a_link_error(wire):
-    """The next action is named."""
+    """The error names the remedy."""
     _, address = wire.listener()
     with pytest.raises(LinkError, match=rf"^cannot listen at {re.escape(address)}: .*; choose another address$"):
         wire.listener(address)
 
 
 def test_an_address_of_another_machine_is_a_link_error(wire):
-    """One of those that are reserved for books."""
+    """One of the addresses reserved for documentation."""
     with pytest.raises(LinkError, match=r"^cannot listen at tcp://192\.0\.2\.1:7077: "):
         wire.listener("tcp://192.0.2.1:7077")
 
 
-def test_without_a_key_nobody_is_awaited(wire, keys):
-    """CURVE without one lets everybody in."""
+def test_without_a_key_file_there_is_no_listener(wire, keys):
+    """CURVE without one would accept all keys."""
     (keys / RUN_KEY).unlink()
     with pytest.raises(ConfigError, match="No such file"):
         wire.listener()
 
 
-def test_without_somebody_who_asks_for_keys_nobody_is_let_in(wire, key, eventually):
-    """As libzmq would; the thread that asks may have ended before the socket."""
+def test_without_an_authenticator_no_key_is_allowed(wire, key, eventually):
+    """Libzmq would accept all keys; the authenticator's thread may end before the socket."""
     listener, address = wire.listener()
     listener.close()
     line = wire.line(address, key)
@@ -250,8 +250,8 @@ def test_without_somebody_who_asks_for_keys_nobody_is_let_in(wire, key, eventual
     assert not line.send([b"let me in"])
 
 
-def test_an_address_that_is_none_is_a_link_error(wire, key):
-    """Where it comes from is checked before; this is what libzmq says."""
+def test_an_invalid_address_is_a_link_error(wire, key):
+    """With the text of libzmq."""
     with pytest.raises(LinkError, match=r"^cannot connect to nonsense: "):
         wire.line("nonsense", key)
 

@@ -1,4 +1,4 @@
-"""What samplers of a host meet, without the run and without samplers: both sides are played by the tests."""
+"""The host agent without a run and without samplers: the test plays both."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ FILE = ModelFile(hash=DIGEST, parts={"0": np.frombuffer(MODEL, np.uint8)})
 
 
 def credit(**what):
-    """Return what a learner of the run says; it knows nothing of the weights of this host."""
+    """Return a credit of a learner of the run."""
     return Credit(**{"player": "main", "acked": 0, "credits": 2, "version": 9} | what)
 
 
 def newest(version, *, value=None, learner=LEARNER, weight_store="b"):
-    """Return weights as they come from the run."""
+    """Return weights as they arrive from the run."""
     filled = np.full(3, version if value is None else value, np.float32)
     return WeightsUpdate(learner=learner, weight_store=weight_store, version=version, weights={"w": filled})
 
 
 def fixtures(*, model):
-    """Return work for a sampler."""
+    """Return fixtures for a sampler."""
     fixture = Fixture(
         id=1,
         kind="train",
@@ -56,7 +56,7 @@ def fixtures(*, model):
 
 
 class Sampler:
-    """A worker of the host, as far as its messages go."""
+    """The endpoint of a sampler."""
 
     def __init__(self, site, name, *, shared):
         self.name, self.heard = name, []
@@ -77,8 +77,8 @@ class Sampler:
         return taken[-1] if taken else None
 
 
-class HostFolder:
-    """A site, what it tells the run, and its samplers; they work in turn."""
+class AgentTest:
+    """A host agent, the messages it sends to the run, and its samplers."""
 
     def __init__(self, options, joined, eventually):
         self.folder = options.folder
@@ -127,7 +127,7 @@ def settle_in(options, joined, scripts, eventually):
     made = []
 
     def make(*, how=(), what=()):
-        made.append(HostFolder(options(**dict(how)), joined(**dict(what)), eventually))
+        made.append(AgentTest(options(**dict(how)), joined(**dict(what)), eventually))
         return made[-1]
 
     yield make
@@ -145,7 +145,7 @@ def place(settle_in):
 
 
 def test_credits_wait_for_the_first_weights(place):
-    """The newest of them is what a sampler hears then: as the learner said it, but with the version that is here."""
+    """The latest is sent then, with the version of this host."""
     sampler = place.sampler()
     for acked in (1, 2):
         said = credit(acked=acked, credits=5, pid=7, released=acked, progress=0.25)
@@ -158,7 +158,7 @@ def test_credits_wait_for_the_first_weights(place):
     assert sampler.shown() == (3.0, 3)
 
 
-def test_newer_weights_are_shown_to_all_samplers(settle_in):
+def test_newer_weights_are_published_to_all_samplers(settle_in):
     """Without a message; the next credit has their version."""
     place = settle_in(how={"samplers": 2})
     samplers = [place.sampler(name) for name in (FIRST, SECOND)]
@@ -175,8 +175,8 @@ def test_newer_weights_are_shown_to_all_samplers(settle_in):
         assert not any(granted.weights for granted in sampler.of(Credit))
 
 
-def test_who_sees_no_board_gets_weights_by_credits(place):
-    """Each version once, and once more after it has said hello again."""
+def test_samplers_without_the_weight_store_get_weights_in_credits(place):
+    """Each version once, and again after a `Hello`."""
     sampler = place.sampler(shared=False)
     place.site.publish(newest(3))
     place.site.deliver(LEARNER, FIRST, credit())
@@ -191,8 +191,8 @@ def test_who_sees_no_board_gets_weights_by_credits(place):
     assert carried == [(3, []), (3, [[3.0] * 3]), (3, []), (4, [[4.0] * 3]), (4, [])]
 
 
-def test_weights_in_a_credit_are_shown_like_others(place):
-    """They come so from a learner without shared memory."""
+def test_weights_in_a_credit_are_published(place):
+    """A learner without shared memory sends them so."""
     sampler = place.sampler()
     place.site.deliver(LEARNER, FIRST, credit(version=2, weights=newest(2).weights))
     place.until(lambda: sampler.of(Credit))
@@ -200,8 +200,8 @@ def test_weights_in_a_credit_are_shown_like_others(place):
     assert sampler.shown() == (2.0, 2)
 
 
-def test_weights_of_a_learner_that_went_back_are_shown(place):
-    """Of an earlier version, which is the newer one."""
+def test_weights_of_an_earlier_version_are_published(place):
+    """After a resume they are the newer ones."""
     sampler = place.sampler()
     for version in (8, 5):
         place.site.publish(newest(version))
@@ -211,8 +211,8 @@ def test_weights_of_a_learner_that_went_back_are_shown(place):
     assert sampler.of(Credit)[-1].version == 5
 
 
-def test_weights_that_come_twice_or_of_nobody_are_left_out(place):
-    """A lost answer makes them come again."""
+def test_repeated_weights_and_those_of_unknown_learners_are_ignored(place):
+    """A lost acknowledgement repeats them."""
     sampler = place.sampler()
     place.site.publish(newest(3))
     place.site.publish(newest(3, value=7))
@@ -226,7 +226,7 @@ def test_weights_that_come_twice_or_of_nobody_are_left_out(place):
 
 
 def test_fixtures_wait_for_their_models(place):
-    """What comes after them does, too: order is kept."""
+    """So do later messages: the order is kept."""
     sampler = place.sampler()
     place.site.deliver(COORDINATOR, FIRST, ResultsAck(report=1))
     place.site.deliver(COORDINATOR, FIRST, fixtures(model=True))
@@ -245,8 +245,8 @@ def test_fixtures_wait_for_their_models(place):
     assert (place.folder / "models" / f"{DIGEST}.safetensors").read_bytes() == MODEL
 
 
-def test_others_do_not_wait(settle_in):
-    """Each sampler has its own order."""
+def test_other_samplers_do_not_wait(settle_in):
+    """Each has an inbox of its own."""
     place = settle_in(how={"samplers": 2})
     first, second = place.sampler(FIRST), place.sampler(SECOND)
     place.site.deliver(COORDINATOR, FIRST, fixtures(model=True))
@@ -255,8 +255,8 @@ def test_others_do_not_wait(settle_in):
     assert first.of(Fixtures) == []
 
 
-def test_a_model_that_does_not_come_is_asked_for_again(place, monkeypatch):
-    """Though nobody names it anew."""
+def test_a_missing_model_is_requested_again(place, monkeypatch):
+    """Without a new fixture."""
     monkeypatch.setattr("ludus_hosts.model_cache._FIRST_RETRY_S", 0.0)
     place.site.deliver(COORDINATOR, FIRST, fixtures(model=True))
     count = len(place.asked)
@@ -264,8 +264,8 @@ def test_a_model_that_does_not_come_is_asked_for_again(place, monkeypatch):
     assert place.asked == [ModelRequest(hash=DIGEST)] * (count + 1)
 
 
-def test_who_has_to_stop_does_not_wait_for_models(place):
-    """There is nothing to play any more; what is committed is still heard."""
+def test_a_stopped_sampler_does_not_wait_for_models(place):
+    """Its fixtures are dropped; acknowledgements are delivered."""
     sampler = place.sampler()
     for message in (fixtures(model=True), ResultsAck(report=1), Stop(reason="enough")):
         place.site.deliver(COORDINATOR, FIRST, message)
@@ -277,8 +277,8 @@ def test_who_has_to_stop_does_not_wait_for_models(place):
 
 
 @pytest.mark.parametrize("packed", [True, False])
-def test_blocks_are_packed_for_the_way(settle_in, packed):
-    """As the run can take them; nothing of shared memory is left in them."""
+def test_blocks_are_encoded_for_the_network(settle_in, packed):
+    """By a method that the run accepts, without references to shared memory."""
     if packed and LZ4 not in transfer_methods("tcp:", shared=False):
         pytest.skip("needs lz4")
     place = settle_in(what={"methods": (LZ4,) if packed else ()})
@@ -312,8 +312,8 @@ def test_blocks_are_packed_for_the_way(settle_in, packed):
     np.testing.assert_array_equal(came.arrays["reward"], np.arange(10.0).reshape(5, 2))
 
 
-def test_signs_of_life_reach_the_run(place):
-    """And count here."""
+def test_heartbeats_are_forwarded(place):
+    """They count on this host too."""
     sampler = place.sampler()
     sampler.link.send(COORDINATOR, Heartbeat(count=3))
     place.until(lambda: (COORDINATOR, FIRST, Heartbeat(count=3)) in place.told)
@@ -321,8 +321,8 @@ def test_signs_of_life_reach_the_run(place):
 
 
 @pytest.mark.parametrize("name", ["evaluator-0", "sampler-box-1", "sampler-other-0", "service-server"])
-def test_only_samplers_of_this_host_speak_to_the_run(place, name):
-    """A service beside them has nothing to say there."""
+def test_only_messages_of_samplers_are_forwarded(place, name):
+    """Not those of a service."""
     sampler, other = place.sampler(), Sampler(place.site, name, shared=False)
     place.samplers.append(other)
     other.link.send(COORDINATOR, Heartbeat(count=3))
@@ -331,8 +331,8 @@ def test_only_samplers_of_this_host_speak_to_the_run(place, name):
     assert {worker for _, worker, _ in place.told} == {FIRST}
 
 
-def test_a_failure_stays_on_the_host(place):
-    """The run goes on without it; why the worker ended is told here when it is restarted."""
+def test_failures_are_handled_on_this_host(place):
+    """The error is printed at the restart."""
     sampler = place.sampler()
     sampler.link.send(COORDINATOR, Failure(error="the game crashed"))
     place.until(lambda: place.site._errors)
@@ -345,16 +345,16 @@ def test_a_failure_stays_on_the_host(place):
     assert place.site.alive
 
 
-def test_a_failure_that_no_restart_cures_ends_the_site(place):
-    """With the worker and what it said."""
+def test_a_fatal_failure_ends_the_agent(place):
+    """With the worker and its error."""
     sampler = place.sampler()
     sampler.link.send(COORDINATOR, Failure(error="no such game", fatal=True))
     with pytest.raises(WorkerError, match=f"^{FIRST}: no such game$"):
         place.until(lambda: False)
 
 
-def test_who_has_played_before_is_restarted_whatever_it_says(place):
-    """A model that was deleted under its hands, for example, comes again."""
+def test_a_useful_worker_is_restarted_after_a_fatal_failure(place):
+    """A deleted model, for example, is fetched again."""
     sampler = place.sampler()
     place.site.deliver(COORDINATOR, FIRST, ResultsAck(report=1))
     sampler.link.send(COORDINATOR, Failure(error="a model is missing", fatal=True))
@@ -362,8 +362,8 @@ def test_who_has_played_before_is_restarted_whatever_it_says(place):
     assert place.site._errors == {FIRST: "a model is missing"}
 
 
-def test_equal_versions_of_a_successor_are_other_weights(place):
-    """A learner that was restarted counts on from its checkpoint."""
+def test_equal_versions_of_a_restarted_learner_are_published(place):
+    """They differ in the name of the weight store."""
     place.site.publish(newest(3, value=1))
     place.site.publish(newest(3, value=2))
     lane = place.site._proxies[LEARNER]
@@ -375,8 +375,8 @@ def test_equal_versions_of_a_successor_are_other_weights(place):
 # -- start and end ---------------------------------------------------------------------------------------------------
 
 
-def test_samplers_are_started_as_the_run_wants_them(settle_in, scripts, joined):
-    """In a folder with its configuration, and with the numbers of another start than that of the run."""
+def test_samplers_are_started_with_the_run_configuration(settle_in, scripts, joined):
+    """In a folder of their own, with another session number than the run's."""
     place = settle_in(how={"samplers": 2})
     assert place.site.workers == [FIRST, SECOND] == [command.name for command in scripts]
     assert (place.folder / "run.toml").read_text(encoding="utf-8") == joined().config
@@ -395,21 +395,21 @@ def test_there_are_as_many_samplers_as_there_are_cores_for(
     monkeypatch.setattr(_site, "available_cores", lambda: cores)
     what = joined()
     config = what.config.replace("sampler_threads = 1", f"sampler_threads = {threads}")
-    place = HostFolder(options(samplers=0), _site.evolve(what, config=config), eventually)
+    place = AgentTest(options(samplers=0), _site.evolve(what, config=config), eventually)
     place.close()
     assert len(place.site.workers) == count
 
 
 def test_a_service_runs_beside_the_samplers(settle_in, scripts, monkeypatch):
-    """Started before them, and in the place of one of them."""
+    """It is started first, and takes the cores of one of them."""
     monkeypatch.setattr(_site, "available_cores", lambda: 3.0)
     place = settle_in(how={"samplers": 0}, what={"sampling": {"inference": "server"}})
     assert [command.name for command in scripts] == ["service-server", FIRST, SECOND]
     assert place.site.workers == [FIRST, SECOND]
 
 
-def test_the_end_of_the_run_is_the_end_of_the_site(place):
-    """Samplers hear it, and are not restarted any more."""
+def test_the_end_of_the_run_stops_the_samplers(place):
+    """They are not restarted any more."""
     sampler = place.sampler()
     assert place.site.stop_reason == ""
     place.site.deliver(COORDINATOR, FIRST, Stop(reason="decisions = 2000"))
@@ -425,14 +425,14 @@ def test_the_end_of_the_run_is_the_end_of_the_site(place):
     assert (place.said, place.site.alive) == ([], False)
 
 
-def test_a_run_that_does_not_say_why_it_ends_is_over_too(place):
-    """The reason is what a person reads."""
+def test_a_stop_without_a_reason_has_a_default_text(place):
+    """It is printed."""
     place.site.deliver(COORDINATOR, FIRST, Stop())
     assert place.site.stop_reason == "the run was stopped"
 
 
-def test_samplers_are_asked_to_finish(place):
-    """When a person interrupts."""
+def test_an_interrupt_stops_the_samplers(place):
+    """They send their last results."""
     sampler = place.sampler()
     place.site.stop()
     place.until(lambda: sampler.of(Stop))
@@ -440,8 +440,8 @@ def test_samplers_are_asked_to_finish(place):
 
 
 @pytest.mark.parametrize("interrupted", [True, False])
-def test_samplers_that_were_asked_to_finish_may_end(place, monkeypatch, interrupted):
-    """By a person here, or by the run."""
+def test_stopped_samplers_may_exit(place, monkeypatch, interrupted):
+    """By a signal or by the run."""
     dismissed = []
     monkeypatch.setattr(Supervisor, "expect_exit", lambda self, name: dismissed.append(name))
     if interrupted:
@@ -452,7 +452,7 @@ def test_samplers_that_were_asked_to_finish_may_end(place, monkeypatch, interrup
     assert dismissed == [FIRST]
 
 
-def test_a_sampler_that_fails_while_it_stops_is_told(place):
+def test_a_failure_while_stopping_is_printed(place):
     """Once; its last matches are lost."""
     sampler = place.sampler()
     place.site.check()
@@ -465,8 +465,8 @@ def test_a_sampler_that_fails_while_it_stops_is_told(place):
     assert place.said == [f"{FIRST}: the game crashed, while it stopped; what it had not reported is lost"]
 
 
-def test_nothing_is_left(settle_in, is_alive):
-    """Neither processes nor sockets nor shared memory; closing twice is fine."""
+def test_close_leaves_nothing(settle_in, is_alive):
+    """No processes, sockets or shared memory; closing twice is allowed."""
     place = settle_in()
     pids = place.site._supervisor.pids.values()
     place.close()
@@ -478,7 +478,7 @@ def test_nothing_is_left(settle_in, is_alive):
 
 @pytest.mark.parametrize("problem", ["nonsense", "plugin", "sockets"])
 def test_a_run_that_cannot_be_joined_leaves_nothing(options, joined, scripts, monkeypatch, problem):
-    """Neither processes nor sockets."""
+    """No processes or sockets."""
     what = joined(algorithm="missing") if problem == "plugin" else joined()
     if problem == "nonsense":
         what = _site.evolve(what, config="= nonsense")

@@ -1,4 +1,4 @@
-"""Key files fit each other, stay private, and say clearly when they are not what is needed."""
+"""Key files belong together, are private, and errors name the problem."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def problem(kind, path):
     return text.removeprefix(f"key file {path}: ")
 
 
-def test_the_files_of_a_pair_fit(keys):
-    """The run knows the public key of who joins, and it that of the run; each has the secret to its own."""
+def test_the_files_of_a_pair_belong_together(keys):
+    """Each has the public key of the other, and the secret of its own."""
     run, join = RunKey.read(keys / RUN_KEY), JoinKey.read(keys / "join.key")
     assert run.allowed == {"join": join.public}
     assert join.run == run.public != join.public
@@ -40,8 +40,8 @@ def test_the_files_of_a_pair_fit(keys):
         assert zmq.curve_public(key.secret.encode()) == key.public.encode()
 
 
-def test_only_this_user_can_read_them(tmp_path):
-    """Whatever the umask; and nothing else is left beside them."""
+def test_key_files_are_private(tmp_path):
+    """Whatever the umask; no other files are left."""
     before = os.umask(0)
     try:
         make_keys(tmp_path / "new" / "keys", "join")
@@ -52,8 +52,8 @@ def test_only_this_user_can_read_them(tmp_path):
     assert [stat.S_IMODE(path.stat().st_mode) for path in made] == [0o600, 0o600]
 
 
-def test_a_name_is_added(keys, key):
-    """The run's own key and those before it stay."""
+def test_a_key_is_added(keys, key):
+    """The key of the run and earlier keys stay."""
     before = RunKey.read(keys / RUN_KEY)
     assert make_keys(keys, "lab-2") == keys / "lab-2.key"
     run, added = RunKey.read(keys / RUN_KEY), JoinKey.read(keys / "lab-2.key")
@@ -66,7 +66,7 @@ def test_a_name_is_added(keys, key):
 
 @pytest.mark.parametrize("left", ["join.key", RUN_KEY])
 def test_no_key_is_replaced(keys, left):
-    """Neither one whose file was moved away, nor one that is not let in any more."""
+    """Neither if its file was moved, nor if it was revoked."""
     if left == RUN_KEY:
         (keys / "join.key").unlink()
     else:
@@ -78,15 +78,15 @@ def test_no_key_is_replaced(keys, left):
 
 
 @pytest.mark.parametrize("name", ODD)
-def test_odd_names_are_refused(tmp_path, name):
-    """They become names of files; nothing is written."""
+def test_invalid_names_are_rejected(tmp_path, name):
+    """They become file names; nothing is written."""
     with pytest.raises(ConfigError, match=r"^key .*: expected a name of .*, other than run$"):
         make_keys(tmp_path / "keys", name)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_damaged_key_of_the_run_is_not_replaced(keys):
-    """All who joined so far would be shut out."""
+    """All hosts would be locked out."""
     (keys / RUN_KEY).write_text("{}", encoding="utf-8")
     with pytest.raises(ConfigError, match="not the key of the run"):
         make_keys(keys, "other")
@@ -95,8 +95,8 @@ def test_a_damaged_key_of_the_run_is_not_replaced(keys):
 
 
 @pytest.mark.parametrize(("kind", "what"), [(JoinKey, "a host that joins"), (RunKey, "the run")])
-def test_a_file_that_cannot_be_read_says_how_to_make_one(tmp_path, kind, what):
-    """A missing one, a folder, and one that is no text."""
+def test_unreadable_files_are_reported_with_the_remedy(tmp_path, kind, what):
+    """A missing file, a folder, and a file that is not text."""
     (tmp_path / "folder").mkdir()
     (tmp_path / "bytes").write_bytes(b"\xff\xfe\x00")
     expected = f"; expected the key of {what}, made by `ludus keys FOLDER`"
@@ -107,8 +107,8 @@ def test_a_file_that_cannot_be_read_says_how_to_make_one(tmp_path, kind, what):
 
 @pytest.mark.parametrize("text", ["", "7", "[]", '"key"', "[" * 100_000, "null", "nonsense", "{}", '{"public": 1}'])
 @pytest.mark.parametrize("kind", [JoinKey, RunKey])
-def test_garbage_is_no_key(tmp_path, kind, text):
-    """Whatever JSON makes of it."""
+def test_invalid_contents_are_rejected(tmp_path, kind, text):
+    """Whatever JSON makes of them."""
     path = tmp_path / "a.key"
     path.touch(mode=0o600)
     path.write_text(text, encoding="utf-8")
@@ -136,29 +136,29 @@ def test_garbage_is_no_key(tmp_path, kind, text):
     ],
     ids=str,
 )
-def test_a_changed_key_is_none(keys, changes):
-    """Of every field it is checked what it holds."""
+def test_changed_fields_are_rejected(keys, changes):
+    """Every field is checked."""
     rewrite(keys / "join.key", **changes)
     assert problem(JoinKey, keys / "join.key") == "not the key of a host that joins; make one with `ludus keys FOLDER`"
 
 
 @pytest.mark.parametrize("allowed", [7, ["x" * 40], None, {"join": 7}, {"join": "short"}], ids=str)
-def test_a_list_of_who_may_join_that_is_none(keys, allowed):
-    """Names to public keys are expected."""
+def test_an_invalid_list_of_allowed_keys_is_rejected(keys, allowed):
+    """Names and public keys are expected."""
     rewrite(keys / RUN_KEY, allowed=allowed)
     assert problem(RunKey, keys / RUN_KEY) == "not the key of the run; make one with `ludus keys FOLDER`"
 
 
-def test_the_files_of_a_pair_are_not_mistaken(keys):
-    """Who takes one for the other hears which is expected."""
+def test_the_wrong_file_of_a_pair_is_rejected(keys):
+    """The error names the expected one."""
     assert problem(RunKey, keys / "join.key").startswith("not the key of the run")
     assert problem(JoinKey, keys / RUN_KEY).startswith("not the key of a host that joins")
 
 
 @pytest.mark.parametrize("mode", [0o604, 0o620, 0o640, 0o644])
 @pytest.mark.parametrize(("kind", "file"), [(JoinKey, "join.key"), (RunKey, RUN_KEY)])
-def test_a_secret_that_others_can_read_is_not_used(keys, kind, file, mode):
-    """A copy made with the usual umask is one; the message is the cure."""
+def test_a_key_that_other_users_can_read_is_rejected(keys, kind, file, mode):
+    """A copy made with the usual umask is; the error contains the command that repairs it."""
     path = keys / file
     path.chmod(mode)
     told = problem(kind, path)

@@ -1,4 +1,4 @@
-"""The launcher of one machine with a gateway beside its workers, which says who takes part."""
+"""The launcher of one machine with a gateway, which reports the hosts that take part."""
 
 from __future__ import annotations
 
@@ -55,8 +55,8 @@ def gone(*names):
     return [(name, MetricsReport(values={})) for name in names]
 
 
-def test_who_comes_and_goes_is_said(worker_pool, said):
-    """Once, though it is reported again and again; numbers of samplers that are gone do not stay in the metrics."""
+def test_hosts_that_join_and_leave_are_printed(worker_pool, said):
+    """Once, though they are reported repeatedly; metrics of samplers that have left are removed."""
     assert worker_pool._update_hosts(HostList(hosts={})) == []
     for _ in range(2):
         assert worker_pool._update_hosts(HostList(hosts={"box": 2, "lab": 1})) == []
@@ -69,14 +69,14 @@ def test_who_comes_and_goes_is_said(worker_pool, said):
 
 @pytest.mark.parametrize(("before", "after", "left"), [(1, 3, []), (3, 1, ["sampler-box-1", "sampler-box-2"])])
 def test_a_host_may_change_the_number_of_its_samplers(worker_pool, said, before, after, left):
-    """Only those that are not there any more are gone."""
+    """Only missing samplers have left."""
     worker_pool._update_hosts(HostList(hosts={"box": before}))
     assert worker_pool._update_hosts(HostList(hosts={"box": after})) == gone(*left)
     assert said == [f"box takes part with {count} sampler{'s' * (count > 1)}" for count in (before, after)]
 
 
-def test_the_run_hears_of_hosts_in_its_own_words(worker_pool, gateway, eventually):
-    """What the gateway says for itself passes."""
+def test_messages_of_the_gateway_are_not_passed_on(worker_pool, gateway, eventually):
+    """Except as empty metrics of samplers that have left."""
     received = []
 
     def hear():
@@ -90,8 +90,8 @@ def test_the_run_hears_of_hosts_in_its_own_words(worker_pool, gateway, eventuall
     assert worker_pool.alive == ["sampler-box-0"]
 
 
-def test_what_a_sampler_reported_last_counts_only_while_it_takes_part(worker_pool, gateway, eventually):
-    """It comes by another way than the word that its host is gone, and may be later; nobody would take it back."""
+def test_late_metrics_of_a_sampler_that_left_are_dropped(worker_pool, gateway, eventually):
+    """They may arrive after the list of hosts."""
     sampler = ZmqEndpoint("sampler-box-0")
     sampler.connect(COORDINATOR, ipc_address(worker_pool._sockets, COORDINATOR))
     report, received = MetricsReport(values={"decisions_per_s": 13_668.0}), []
@@ -115,8 +115,8 @@ def test_what_a_sampler_reported_last_counts_only_while_it_takes_part(worker_poo
         sampler.close()
 
 
-def test_only_the_gateway_says_who_takes_part(worker_pool, eventually, said):
-    """A worker that says so may be one of another machine."""
+def test_only_the_gateway_may_send_the_list_of_hosts(worker_pool, eventually, said):
+    """Another worker may belong to another machine."""
     endpoint = ZmqEndpoint("sampler-0")
     endpoint.connect(COORDINATOR, ipc_address(worker_pool._sockets, COORDINATOR))
     try:
@@ -127,14 +127,14 @@ def test_only_the_gateway_says_who_takes_part(worker_pool, eventually, said):
     assert worker_pool.alive == said == []
 
 
-def test_samplers_elsewhere_are_alive_as_long_as_their_host_takes_part(worker_pool):
-    """The run says to them what it says to those here, such as that it ends."""
+def test_remote_samplers_are_alive_while_their_host_takes_part(worker_pool):
+    """So the run sends them `Stop` too."""
     worker_pool._update_hosts(HostList(hosts={"box": 2, "lab": 1}))
     assert worker_pool.alive == [*sampler_names("box", 2), *sampler_names("lab", 1)]
 
 
-def test_the_end_waits_for_hosts_that_finish(worker_pool, said):
-    """What they say meanwhile is heard."""
+def test_finish_waits_for_hosts(worker_pool, said):
+    """Their messages are received meanwhile."""
     worker_pool._update_hosts(HostList(hosts={"box": 1}))
     tended = []
 
@@ -149,8 +149,8 @@ def test_the_end_waits_for_hosts_that_finish(worker_pool, said):
 
 
 @pytest.mark.parametrize(("leave_s", "timeout_s"), [(0.05, 60.0), (60.0, 0.05)])
-def test_the_end_does_not_wait_for_ever(worker_pool, said, monkeypatch, leave_s, timeout_s):
-    """Hosts get less time than workers here, as nobody knows whether they are still there."""
+def test_finish_has_a_timeout_for_hosts(worker_pool, said, monkeypatch, leave_s, timeout_s):
+    """Less than for local workers, since their connection may be lost."""
     monkeypatch.setattr(_launcher, "_LEAVE_TIMEOUT_S", leave_s)
     worker_pool._update_hosts(HostList(hosts={"box": 1}))
     assert worker_pool.finish(timeout_s=timeout_s, poll=lambda: time.sleep(0.01)) == []
@@ -159,7 +159,7 @@ def test_the_end_does_not_wait_for_ever(worker_pool, said, monkeypatch, leave_s,
 
 @pytest.mark.parametrize("damage", ["missing", "others", "open"])
 def test_without_a_key_nothing_starts(session, keys, said, monkeypatch, damage):
-    """The error comes before any process or folder."""
+    """The error is raised before any process or folder."""
     path = keys / {"missing": "missing.key", "others": "join.key", "open": RUN_KEY}[damage]
     if damage == "open":
         path.chmod(0o644)
@@ -170,14 +170,14 @@ def test_without_a_key_nothing_starts(session, keys, said, monkeypatch, damage):
     assert [file.name for file in session.run_dir.iterdir()] == ["run.toml"]
 
 
-def test_it_has_the_cores_of_this_machine(keys):
-    """Those of others are theirs to share out."""
+def test_cores_are_those_of_this_machine(keys):
+    """Other hosts are not counted."""
     launcher: Launcher = HostsLauncher(HostsConfig(key=str(keys / RUN_KEY)))
     assert launcher.cores > 0
 
 
 def test_a_launched_run_can_be_joined(session, keys, wire, key, said, free_address, eventually, is_alive):
-    """By way of a process beside the workers, which ends with the crew."""
+    """Through a process beside the workers, which ends with the pool."""
     config = HostsConfig(listen=free_address, key=str(keys / RUN_KEY))
     worker_pool = HostsLauncher(config).launch(session, [])
     try:
@@ -211,8 +211,8 @@ def test_a_launched_run_can_be_joined(session, keys, wire, key, said, free_addre
     assert not is_alive(pid)
 
 
-def test_what_is_offered_exists():
-    """Names as the documentation has them, and what is behind them."""
+def test_registered_components_exist():
+    """Under the names of the documentation."""
     launchers, commands = ludus_register_launchers(), ludus_register_commands()
     assert [component.name for component in launchers] == ["hosts"]
     assert [component.name for component in commands] == ["keys", "join"]

@@ -1,4 +1,4 @@
-"""A frozen model is fetched once, believed if its hash says so, and kept while there is room."""
+"""Frozen models are fetched once, checked by their hash, and kept within a size limit."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def file(content, *, size=3, hash=""):
 
 
 class Desk:
-    """Models with a clock, and what they asked for."""
+    """A model cache with a clock, and its requests."""
 
     def __init__(self, folder, budget):
         self.now, self.asked, self.folder = 0.0, [], folder
@@ -70,16 +70,16 @@ def desk(tmp_path, monkeypatch):
     return made
 
 
-def test_a_model_is_asked_for_once(desk):
-    """However many fixtures name it; again when it has not come, later and later: it may be on a slow way."""
+def test_a_model_is_requested_once(desk):
+    """For all fixtures that name it; again after growing delays."""
     for now, asked in ((0.0, 1), (0.0, 1), (9.9, 1), (10.0, 2), (29.9, 2), (30.0, 3), (69.9, 3), (70.0, 4)):
         desk.now = now
         assert not desk.models.has_models(fixtures([b"one"], [b"one"]))
         assert desk.asked == [ModelRequest(hash=digest_of(b"one"))] * asked
 
 
-def test_a_model_that_came_is_there(desk):
-    """In one file of its hash's name, in the order of its parts."""
+def test_an_added_model_is_stored(desk):
+    """In one file named by its hash, with its parts in order."""
     content = b"0123456789"
     assert not desk.models.has_models(fixtures([content]))
     desk.models.add(file(content))
@@ -89,7 +89,7 @@ def test_a_model_that_came_is_there(desk):
 
 
 def test_a_fixture_waits_for_all_of_its_models(desk):
-    """Each is asked for by itself."""
+    """Each is requested separately."""
     both = fixtures([b"one"], [b"two"])
     assert not desk.models.has_models(both)
     assert {wanted.hash for wanted in desk.asked} == {digest_of(b"one"), digest_of(b"two")}
@@ -101,14 +101,14 @@ def test_a_fixture_waits_for_all_of_its_models(desk):
 
 
 @pytest.mark.parametrize("message", [ResultsAck(report=1), Fixtures(fixtures=()), fixtures([])], ids=repr)
-def test_what_names_no_model_waits_for_none(desk, message):
-    """Most messages do not."""
+def test_other_messages_wait_for_no_model(desk, message):
+    """Only fixtures name models."""
     assert desk.models.has_models(message)
     assert desk.asked == []
 
 
-def test_a_damaged_file_is_refused(desk, caplog):
-    """And asked for again after the usual time."""
+def test_a_damaged_file_is_rejected(desk, caplog):
+    """It is requested again after the usual delay."""
     desk.models.has_models(fixtures([b"one"]))
     desk.models.add(file(b"0ne", hash=digest_of(b"one")))
     assert not desk.models.has_models(fixtures([b"one"]))
@@ -121,31 +121,31 @@ def test_a_damaged_file_is_refused(desk, caplog):
 
 
 @pytest.mark.parametrize("hash", ["", "../../up", digest_of(b"one")])
-def test_a_file_that_nobody_asked_for_is_ignored(desk, hash):
-    """Whatever it is called."""
+def test_a_file_that_was_not_requested_is_ignored(desk, hash):
+    """Whatever its name."""
     desk.models.add(file(b"one", hash=hash))
     assert desk.kept() == set()
     assert not desk.models.has_models(fixtures([b"one"]))
 
 
-def test_a_file_that_comes_twice_is_written_once(desk):
-    """As it may when it was asked for twice."""
+def test_a_file_that_arrives_twice_is_written_once(desk):
+    """It may have been requested twice."""
     desk.fetch(b"one")
     (desk.folder / f"{digest_of(b'one')}.safetensors").unlink()
     desk.models.add(file(b"one"))
     assert desk.kept() == set()
 
 
-def test_a_model_that_the_run_does_not_have_holds_nobody_up(desk):
-    """The sampler finds no file and says so."""
+def test_a_model_that_the_run_does_not_have_delays_no_fixture(desk):
+    """The sampler finds no file and raises."""
     desk.models.has_models(fixtures([b"one"]))
     desk.models.add(ModelFile(hash=digest_of(b"one"), parts={}))
     assert desk.models.has_models(fixtures([b"one"]))
     assert desk.kept() == set()
 
 
-def test_the_one_that_was_not_named_for_the_longest_time_goes(desk):
-    """Whenever it came."""
+def test_the_least_recently_named_model_is_removed(desk):
+    """Whenever it was added."""
     for content in (b"aaaa", b"bbbb"):
         desk.fetch(content)
     assert desk.models.has_models(fixtures([b"aaaa"]))
@@ -155,8 +155,8 @@ def test_the_one_that_was_not_named_for_the_longest_time_goes(desk):
     assert not desk.models.has_models(fixtures([b"bbbb"]))
 
 
-def test_one_that_a_sampler_is_about_to_read_stays(desk):
-    """However little room there is; a fixture of several models would wait for ever while they drive each other out."""
+def test_models_in_use_stay(desk):
+    """Whatever the limit; the models of one fixture must not remove each other."""
     named = (b"aaaaaa", b"bbbbbb", b"cccccc")
     desk.fetch(*named)
     assert desk.models.has_models(fixtures(named))
@@ -169,8 +169,8 @@ def test_one_that_a_sampler_is_about_to_read_stays(desk):
     assert desk.kept() == {b"bbbbbb", b"dddddd", b"eeeeee"}
 
 
-def test_what_was_kept_another_time_counts(desk):
-    """A host that joins again with the same folder has it, and keeps to its room."""
+def test_models_of_earlier_sessions_are_used(desk):
+    """They count for the size limit."""
     for content in (b"aaaa", b"bbbb"):
         desk.fetch(content)
     again = Desk(desk.folder, 10)
@@ -181,8 +181,8 @@ def test_what_was_kept_another_time_counts(desk):
 
 
 @pytest.mark.parametrize("damage", ["cut", "gone"])
-def test_what_was_kept_another_time_and_is_damaged_is_fetched_again(desk, caplog, damage):
-    """When it is needed; a join that was killed or lost its power goes on as if it had never kept it."""
+def test_damaged_models_of_earlier_sessions_are_fetched_again(desk, caplog, damage):
+    """When they are needed; a join that was killed may have left them."""
     for content in (b"aaaa", b"bbbb"):
         desk.fetch(content)
     path = desk.folder / f"{digest_of(b'aaaa')}.safetensors"
@@ -200,7 +200,7 @@ def test_what_was_kept_another_time_and_is_damaged_is_fetched_again(desk, caplog
     assert again.kept() == {b"aaaa", b"bbbb"}
 
 
-def test_a_file_that_a_killed_join_was_writing_goes(desk):
-    """It would stay for ever, outside of the budget."""
+def test_partial_files_are_removed(desk):
+    """They would stay for ever otherwise."""
     (desk.folder / f".{digest_of(b'aaaa')}.safetensors.1.partial").write_bytes(b"aa")
     assert Desk(desk.folder, 10).kept() == set()

@@ -1,4 +1,4 @@
-"""The relay against a run that the test plays: what it says to it, and what it says to the person."""
+"""The relay with a gateway that the test plays."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ LEARNER, FIRST = "learner-main", "sampler-box-0"
 KNOWN = "ludus-run-1-a"
 
 
-class Meeting:
-    """A relay and the end of the run, which works by hand."""
+class RelayTest:
+    """A relay, and the gateway's end of its connections."""
 
     def __init__(self, wire, options, eventually, **how):
         self.said, self.heard = [], []  # by the relay to the person; by the run, as (to, worker, message)
@@ -59,7 +59,7 @@ class Meeting:
         return self._eventually(condition, meanwhile=self.turn)
 
     def meet(self):
-        """Wait until the relay has asked by both of its connections."""
+        """Return a maker of relays that send join requests at once."""
         self.until(lambda: self.routes.keys() == {False, True})
         return self
 
@@ -86,7 +86,7 @@ def meet(wire, options, scripts, eventually, monkeypatch):
     made = []
 
     def make(**how):
-        made.append(Meeting(wire, options, eventually, **how))
+        made.append(RelayTest(wire, options, eventually, **how))
         return made[-1]
 
     yield make
@@ -103,8 +103,8 @@ def taking_part(meet, joined):
     return meeting
 
 
-def test_it_asks_until_it_is_answered(meet, joined, options):
-    """By two connections; then it takes part and says so, here and there."""
+def test_join_requests_are_sent_until_they_are_answered(meet, joined, options):
+    """By two connections; then the host takes part and prints it."""
     meeting = meet(samplers=2).meet()
     asked = meeting.of(JoinRequest)
     assert {(one.host, one.samplers, one.run) for one in asked} == {("box", 0, "")}
@@ -115,8 +115,8 @@ def test_it_asks_until_it_is_answered(meet, joined, options):
     assert len({one.token for one in meeting.of(JoinRequest)}) == 1
 
 
-def test_other_versions_do_not_join(meet, joined):
-    """Of what both have: other rules of a game would be mixed into the league."""
+def test_other_versions_cannot_join(meet, joined):
+    """Different rules of a game must not be mixed in a league."""
     meeting = meet().meet()
     ours = installed_versions()["ludus"]
     meeting.answer(joined(versions=installed_versions() | {"ludus": "0.0.1", "ludus-elsewhere": "1"}))
@@ -126,23 +126,23 @@ def test_other_versions_do_not_join(meet, joined):
         meeting.until(lambda: False)
 
 
-def test_other_versions_join_if_a_person_says_so(meet, joined):
-    """It may work all the same."""
+def test_other_versions_join_with_an_option(meet, joined):
+    """They may be compatible."""
     meeting = meet(any_versions=True).meet()
     meeting.answer(joined(versions=installed_versions() | {"ludus": "0.0.1"}))
     meeting.until(lambda: any("takes part" in said for said in meeting.said))
 
 
 def test_a_run_that_cannot_be_joined_is_an_error(meet, joined):
-    """What it needs is not installed here."""
+    """A component is not installed."""
     meeting = meet().meet()
     meeting.answer(joined(algorithm="missing"))
     with pytest.raises(ConfigError, match="no installed plugin provides the algorithm 'missing'"):
         meeting.until(lambda: False)
 
 
-def test_an_answer_that_comes_twice_begins_nothing_anew(taking_part, joined):
-    """It was asked for several times."""
+def test_a_repeated_answer_is_ignored(taking_part, joined):
+    """The request was sent several times."""
     site = taking_part.relay._agent
     for message in (joined(run=KNOWN), JoinAccepted(run=KNOWN), JoinRejected(reason="that is a marker", final=False)):
         taking_part.answer(message)
@@ -150,7 +150,7 @@ def test_an_answer_that_comes_twice_begins_nothing_anew(taking_part, joined):
     assert taking_part.relay._agent is site
 
 
-def test_another_start_of_the_run_is_another_site(taking_part, joined, is_alive):
+def test_another_session_starts_another_agent(taking_part, joined, is_alive):
     """Samplers of the last one end."""
     before = taking_part.relay._agent
     pids = before._supervisor.pids.values()
@@ -161,16 +161,16 @@ def test_another_start_of_the_run_is_another_site(taking_part, joined, is_alive)
     assert taking_part.said[1] == "the run was started again"
 
 
-def test_a_refusal_for_good_is_an_error(meet):
-    """With what the run says."""
+def test_a_final_rejection_is_an_error(meet):
+    """With the reason."""
     meeting = meet().meet()
     meeting.answer(JoinRejected(reason="other ludus"))
     with pytest.raises(LinkError, match=r"^other ludus$"):
         meeting.until(lambda: False)
 
 
-def test_a_refusal_for_now_is_said_once(meet, joined):
-    """It asks again."""
+def test_a_temporary_rejection_is_printed_once(meet, joined):
+    """Requests go on."""
     meeting = meet().meet()
     for why in ("the run is stopping", "the run is stopping", "another machine has this name"):
         meeting.answer(JoinRejected(reason=why, final=False))
@@ -181,22 +181,22 @@ def test_a_refusal_for_now_is_said_once(meet, joined):
 
 
 def test_a_run_of_another_version_is_an_error(meet):
-    """It understands nothing of it."""
+    """Its messages cannot be decoded."""
     meeting = meet().meet()
     meeting.answer_raw([b"LUDS\xff\xff\x90"])
     with pytest.raises(LinkError, match=r"^incompatible version of ludus: peer uses protocol 65535"):
         meeting.until(lambda: False)
 
 
-def test_garbage_for_a_worker_is_passed_over(taking_part):
-    """As every endpoint does."""
+def test_invalid_messages_to_workers_are_ignored(taking_part):
+    """As by every endpoint."""
     taking_part.answer_raw([b"garbage"], peer=COORDINATOR, worker=FIRST)
     taking_part.answer(JoinRejected(reason="that is a marker", final=False))
     taking_part.until(lambda: "that is a marker" in taking_part.said)
 
 
-def test_while_nobody_answers_it_waits(meet, wire, free_address, joined, monkeypatch):
-    """It says why, once, and goes on when the run is there."""
+def test_the_relay_waits_for_the_run(meet, wire, free_address, joined, monkeypatch):
+    """It prints the reason once, and goes on when the run is there."""
     monkeypatch.setattr(_relay, "_ANSWER_TIMEOUT_S", 0.0)
     meeting = meet(address=free_address)
     meeting.until(lambda: any("no host answers" in line for line in meeting.said))
@@ -208,8 +208,8 @@ def test_while_nobody_answers_it_waits(meet, wire, free_address, joined, monkeyp
     assert len(set(meeting.said)) == len(meeting.said)
 
 
-def test_a_run_that_was_away_is_back(taking_part, monkeypatch):
-    """Samplers play on meanwhile, as far as they can."""
+def test_a_lost_run_that_is_back_is_printed(taking_part, monkeypatch):
+    """Samplers play on meanwhile."""
     site = taking_part.relay._agent
     monkeypatch.setattr(_relay, "_ANSWER_TIMEOUT_S", 0.0)
     taking_part.until(lambda: f"waiting for the run at {taking_part.address}: no answer" in taking_part.said)
@@ -219,23 +219,23 @@ def test_a_run_that_was_away_is_back(taking_part, monkeypatch):
     assert taking_part.relay._agent is site
 
 
-def test_whatever_the_run_says_is_an_answer(taking_part):
-    """On a slow way the one to its question waits behind much else."""
+def test_every_message_counts_as_an_answer(taking_part):
+    """On a slow network answers are queued behind others."""
     relay = taking_part.relay
     relay._answered_s = 0.0
     taking_part.answer(ResultsAck(report=1), peer=COORDINATOR, worker=FIRST)
     taking_part.until(lambda: relay._answered_s)
 
 
-def test_what_libzmq_tells_of_connections_is_taken(meet):
-    """Of both, also while all is well: when a thousand events wait, no connection goes on."""
+def test_monitor_events_of_both_connections_are_read(meet):
+    """Thousands of unread events block all connections."""
     relay = meet().meet().relay
     relay._check_connection(0.0)
     assert not any(line._monitor.poll(0) for line in (relay._connection, relay._bulk))
 
 
-def test_a_key_that_is_not_let_in_is_an_error(meet, tmp_path, key, monkeypatch):
-    """Waiting would be in vain."""
+def test_a_rejected_key_is_an_error(meet, tmp_path, key, monkeypatch):
+    """Waiting would not help."""
     monkeypatch.setattr(_relay, "_ANSWER_TIMEOUT_S", 0.0)
     stranger = JoinKey.read(make_keys(tmp_path / "others", "join"))
     meeting = meet(key=_relay.evolve(stranger, run=key.run))
@@ -243,8 +243,8 @@ def test_a_key_that_is_not_let_in_is_an_error(meet, tmp_path, key, monkeypatch):
         meeting.until(lambda: False)
 
 
-def test_weights_are_taken(taking_part):
-    """The run hears which, by the connection by which they came."""
+def test_weights_are_acknowledged(taking_part):
+    """By the connection by which they arrived."""
     newest = WeightsUpdate(learner=LEARNER, weight_store="b", version=4, weights={"w": np.zeros(3, np.float32)})
     taking_part.answer(newest, bulk=True)
     taking_part.until(lambda: taking_part.of(WeightsAck))
@@ -253,8 +253,8 @@ def test_weights_are_taken(taking_part):
     assert taking_part.relay._agent._proxies[LEARNER].weights.version == 4
 
 
-def test_what_comes_before_it_takes_part_is_left_out(meet, joined):
-    """Words for an earlier process of this host."""
+def test_messages_before_the_host_takes_part_are_ignored(meet, joined):
+    """They belong to an earlier process of this host."""
     meeting = meet().meet()
     meeting.answer(WeightsUpdate(learner=LEARNER, weight_store="b", version=4, weights={}))
     meeting.answer(ModelFile(hash="a" * 64, parts={}))
@@ -265,8 +265,8 @@ def test_what_comes_before_it_takes_part_is_left_out(meet, joined):
     assert meeting.relay._agent.stop_reason == ""
 
 
-def test_samplers_speak_through_it(taking_part):
-    """And are answered through it."""
+def test_messages_of_samplers_are_forwarded(taking_part):
+    """In both directions."""
     sockets = taking_part.relay._agent._sockets
     endpoint = ZmqEndpoint(FIRST, sockets=sockets)
     endpoint.connect(COORDINATOR, ipc_address(sockets, COORDINATOR))
@@ -279,8 +279,8 @@ def test_samplers_speak_through_it(taking_part):
         endpoint.close()
 
 
-def test_models_are_asked_for_and_kept(taking_part):
-    """By way of the site."""
+def test_models_are_requested_and_stored(taking_part):
+    """By the agent."""
     taking_part.relay._agent._models._send(ModelRequest(hash="a" * 64))
     taking_part.until(lambda: taking_part.of(ModelRequest))
     taking_part.relay._agent._models._requests["a" * 64] = (0.0, 0.0)
@@ -289,8 +289,8 @@ def test_models_are_asked_for_and_kept(taking_part):
 
 
 @pytest.mark.parametrize("reason", ["decisions = 2000", "interrupted"])
-def test_it_leaves_in_the_end(taking_part, is_alive, reason):
-    """When the run is over, or somebody interrupts: nothing runs any more, and the run hears of it."""
+def test_the_relay_leaves_the_run(taking_part, is_alive, reason):
+    """When the run stops or after a signal; no process is left, and the gateway is notified."""
     relay = taking_part.relay
     pids = relay._agent._supervisor.pids.values()
     if reason == "interrupted":
@@ -303,7 +303,7 @@ def test_it_leaves_in_the_end(taking_part, is_alive, reason):
     assert taking_part.of(HostLeft) == [HostLeft(host="box")]
 
 
-def test_it_can_be_interrupted_while_it_waits(meet, free_address):
+def test_waiting_can_be_interrupted(meet, free_address):
     """Before there is a run."""
     meeting = meet(address=free_address)
     timer = threading.Timer(0.05, lambda: setattr(meeting.relay, "interrupted", True))
@@ -312,7 +312,7 @@ def test_it_can_be_interrupted_while_it_waits(meet, free_address):
     timer.join()
 
 
-def test_an_address_that_cannot_be_used_is_an_error(meet):
-    """As libzmq says it; nothing is left open."""
+def test_an_unusable_address_is_an_error(meet):
+    """With the text of libzmq; no socket is left open."""
     with pytest.raises(LinkError, match=r"^cannot connect to tcp://nowhere: "):
         meet(address="tcp://nowhere")

@@ -1,4 +1,4 @@
-"""What gateway and relay say to each other arrives as it was said."""
+"""Messages between gateway and relay."""
 
 from __future__ import annotations
 
@@ -46,20 +46,20 @@ CARRIED = [
 
 
 @pytest.mark.parametrize("word", WORDS, ids=lambda word: type(word).__name__)
-def test_every_word_can_travel(word):
-    """Each field has a type that is checked, written and read."""
+def test_every_message_can_be_sent(word):
+    """Every field has a type that is checked, encoded and decoded."""
     assert codec.decode(codec.encode(word)) == word
 
 
-def test_the_crew_can_be_told_of_as_many_hosts_as_may_join():
-    """One message has room for all of them, with the longest names."""
+def test_a_list_of_all_hosts_fits_into_one_message():
+    """With the longest names."""
     hosts = {f"{number:064d}": MAX_SAMPLERS for number in range(MAX_HOSTS)}
     assert codec.decode(codec.encode(HostList(hosts=hosts))) == HostList(hosts=hosts)
 
 
 @pytest.mark.parametrize(("word", "field"), [(CARRIED[0], "parts"), (CARRIED[1], "weights")])
-def test_arrays_travel_with_them(word, field):
-    """As they are."""
+def test_arrays_are_sent(word, field):
+    """Unchanged."""
     came = codec.decode(codec.encode(word))
     sent, arrived = getattr(word, field), getattr(came, field)
     assert arrived.keys() == sent.keys()
@@ -67,21 +67,21 @@ def test_arrays_travel_with_them(word, field):
         np.testing.assert_array_equal(arrived[name], array, strict=True)
 
 
-def test_all_words_are_tested():
-    """Those that are added, too."""
+def test_all_messages_are_tested():
+    """Those that are added too."""
     kinds = {value for value in vars(_wire).values() if getattr(value, "__module__", "") == _wire.__name__}
     assert {type(word) for word in [*WORDS, *CARRIED]} == {kind for kind in kinds if isinstance(kind, type)}
 
 
-def test_workers_of_hosts_have_names_of_their_own():
-    """Whatever hosts are called, no two samplers are, and none like one of the run."""
+def test_names_of_remote_samplers_are_unique():
+    """Whatever the names of hosts; none is equal to a local worker's."""
     names = [name for host in ("0", "a", "a-1", "a-1-0", "1") for name in sampler_names(host, 12)]
     assert len(set(names)) == len(names)
     assert not set(names) & {f"sampler-{number}" for number in range(100)}
 
 
-def test_the_gateway_ends_after_all_others():
-    """By its name it is a service, and a peer like others."""
+def test_the_gateway_is_a_service():
+    """By its name; services end last."""
     assert is_service(GATEWAY)
     ZmqEndpoint(GATEWAY).close()
     with pytest.raises(LinkError):
