@@ -24,7 +24,7 @@ def collect_metrics(coordinator: Coordinator) -> list[Metric]:
     values |= _service_metrics(reported)
     values["league/matches"] = coordinator.counts.training
     for player, view in players.items():
-        values |= {f"league/{player}/{name}": value for name, value in _player_metrics(coordinator, view).items()}
+        values |= _player_metrics(coordinator, view)
         values |= {f"learner/{player}/{name}": value for name, value in reported.get(learner_name(player), {}).items()}
     return [
         Metric(name=name, value=float(value), decisions=coordinator.decisions, elapsed_s=coordinator.league.elapsed_s)
@@ -34,23 +34,32 @@ def collect_metrics(coordinator: Coordinator) -> list[Metric]:
 
 def _player_metrics(coordinator: Coordinator, view: PlayerView) -> dict[str, float]:
     """Return the metrics of a player; rating and scores are those of its newest model."""
+    player = view.name
     league, shares = coordinator.league, sum(other.share for other in coordinator.league.players.values())
     values = {
-        "models": len(view.models),
-        "generation": view.generation,
-        "share": view.share / shares if shares else 0.0,  # configured share of the ticks of training matches
-        "matches": coordinator.counts.by_player.get(view.name, 0),
-        "ticks": coordinator.counts.ticks_by_player.get(view.name, 0),
-        "decisions": view.decisions,
+        f"league/{player}/models": len(view.models),
+        f"league/{player}/generation": view.generation,
+        f"league/{player}/share": view.share / shares
+        if shares
+        else 0.0,  # configured share of the ticks of training matches
+        f"league/{player}/matches": coordinator.counts.by_player.get(player, 0),
+        f"league/{player}/ticks": coordinator.counts.ticks_by_player.get(player, 0),
+        f"league/{player}/decisions": view.decisions,
     }
     rating = league.rating(view.models[-1] if view.models else "")
     if rating.matches:
-        values |= {"rating": rating.mean, "rating_deviation": rating.deviation}
+        values |= {
+            f"league/{player}/rating": rating.mean,
+            f"league/{player}/rating_deviation": rating.deviation,
+        }
     for anchor, result in _scores_of_newest(league, view, league.anchors).items():
         if result.matches:
             # a slash separates the bounds, as the name of an anchor may end in _low but contains no slash
-            name = f"score_v_{anchor}"
-            values |= {name: result.score, f"{name}/low": result.low, f"{name}/high": result.high}
+            values |= {
+                f"league/{player}/score_v_{anchor}": result.score,
+                f"league/{player}/score_v_{anchor}/low": result.low,
+                f"league/{player}/score_v_{anchor}/high": result.high,
+            }
     return values
 
 

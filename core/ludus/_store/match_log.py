@@ -119,10 +119,7 @@ class MatchLog:
         for matches in new:
             if matches.finished:
                 self._fixtures.close(matches.fixture.id)
-        num_duplicates = len(report.fixture) - len(rows) - num_refused
-        for name, count in (("results_duplicate", num_duplicates), ("results_refused", num_refused)):
-            if count:
-                add_to_counter(self._db, name, count)
+        self._count_dropped(duplicate=len(report.fixture) - len(rows) - num_refused, refused=num_refused)
         return RecordedResults(tuple(matches.summarize(report) for matches in new), payoffs)
 
     def _known_rows(self, report: _Report) -> tuple[list[tuple[Fixture, NDArray[np.int64]]], int]:
@@ -155,6 +152,11 @@ class MatchLog:
         columns = (report.fixture[rows].tolist(), report.number[rows].tolist(), report.ticks[rows].tolist())
         outcomes = (points.tobytes() for points in report.outcome[rows])
         self._db.write_many("INSERT INTO matches VALUES (?, ?, ?, ?)", zip(*columns, outcomes, strict=True))
+
+    def _count_dropped(self, *, duplicate: int, refused: int) -> None:
+        for name, count in (("results_duplicate", duplicate), ("results_refused", refused)):
+            if count:
+                add_to_counter(self._db, name, count)
 
     def records(self, *, last: int | None = None, kind: str | None = None, first: int = 0) -> Iterator[MatchRecord]:
         """Return the log ordered by fixture and number.

@@ -53,22 +53,23 @@ class ADA:
             ConfigError: A player does not exist, or all sides are hard.
         """
         sides = check_players(league, self.players) or tuple(league.players)
-        hard = check_players(league, self.hard) or sides[:1]
         if len(sides) < 2:
             return []
-        if not set(hard) < set(sides):
-            raise ConfigError("rule ada: expected hard to be some of the players, not all of them")
+        hard = self._hard_sides(league, sides)
         total = sum(league.players[side].share for side in sides)
         win_rates = self._win_rates(league, sides, hard)
         if total <= 0 or not win_rates:
             return []
         ratios = {side: league.players[side].share / total for side in sides}
         updated = self._update(ratios, win_rates, hard)
-        return [
-            Share(player=side, share=ratio * total)
-            for side, ratio in updated.items()
-            if abs(ratio - ratios[side]) > 1e-9
-        ]
+        changed = [side for side in sides if abs(updated[side] - ratios[side]) > 1e-9]
+        return [Share(player=side, share=updated[side] * total) for side in changed]
+
+    def _hard_sides(self, league: LeagueView, sides: Sequence[str]) -> Sequence[str]:
+        hard = check_players(league, self.hard) or sides[:1]
+        if not set(hard) < set(sides):
+            raise ConfigError("rule ada: expected hard to be some of the players, not all of them")
+        return hard
 
     def _win_rates(self, league: LeagueView, sides: Sequence[str], hard: Sequence[str]) -> dict[str, float]:
         """Return the recent win rate of every side; empty while a hard side has too few matches."""

@@ -61,11 +61,14 @@ class Superior:
         best = ranked(league, models)[: self.screening.top]
         yield from _leave(self.screening.best, [model for model in models if model not in best])
         judged = {model for pool in self.judged for model in league.pool(pool)}
-        finalists = [model for model in best if model not in judged]
-        present = league.pool(self.final)
-        team = league.team(models[0])
-        replaced = [model for model in present if league.team(model) == team and model not in finalists]
-        yield from _leave(self.final, replaced)
+        yield from self._replace_finalists(league, league.team(models[0]), [m for m in best if m not in judged])
+
+    def _replace_finalists(
+        self, league: LeagueView, team: int | None, finalists: Sequence[str]
+    ) -> Iterator[PoolChange]:
+        """Yield the changes that make the finalists of a team those given."""
+        present = [model for model in league.pool(self.final) if league.team(model) == team]
+        yield from _leave(self.final, [model for model in present if model not in finalists])
         for model in finalists:
             if model not in present:
                 yield PoolChange(pool=self.final, model=model, enters=True)
