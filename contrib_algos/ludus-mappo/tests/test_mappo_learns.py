@@ -58,6 +58,6 @@ def test_a_team_learns_fast_by_a_critic_that_sees_everything(tmp_path, critic, l
     """The score is the share of matches in which every seat is right; guessing brings 1/64."""
     pytest.importorskip("ludus_probes")
     (tmp_path / "run.toml").write_text(RUN.replace("CRITIC", critic))
-    told = ludus(tmp_path, "train", "run.toml", "--run", "run", "--workers", 0)
-    newest = told["players"]["main"]["newest"]
+    status = ludus(tmp_path, "train", "run.toml", "--run", "run", "--workers", 0)
+    newest = status["players"]["main"]["newest"]
     assert least <= ludus(tmp_path, "eval", "run", newest, "--matches", 400)["score"] <= most

@@ -55,6 +55,6 @@ def test_the_corridor_is_walked_by_who_explores(tmp_path, algorithm, lowest, hig
     """Everything else being equal, PPO takes the door beside the start: 0.1 instead of 1."""
     pytest.importorskip("ludus_probes")
     (tmp_path / "run.toml").write_text(RUN.replace("ALGORITHM", algorithm))
-    told = ludus(tmp_path, "train", "run.toml", "--run", "run", "--workers", 0)
-    newest = told["players"]["main"]["newest"]
+    status = ludus(tmp_path, "train", "run.toml", "--run", "run", "--workers", 0)
+    newest = status["players"]["main"]["newest"]
     assert lowest <= ludus(tmp_path, "eval", "run", newest, "--matches", 200)["mean_return"] <= highest

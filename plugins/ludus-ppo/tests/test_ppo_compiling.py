@@ -1,4 +1,4 @@
-"""Losses and gradients compiled by torch: equal to those that are not, and given up where compiling fails."""
+"""Compiled losses and gradients equal plain ones, and a failure falls back to plain code."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ COMPILE = "ludus_ppo.compiling.torch.compile"
 
 
 def broken(function):
-    """Compile to something that fails when it is called, half of its work done."""
+    """Return a function that fails after half of its work."""
 
     def call(*arguments):
         function(*arguments).backward()
@@ -25,7 +25,7 @@ def broken(function):
 
 
 def gradient_by(compilable, weight):
-    """Return the gradient of weight² that a compilable makes."""
+    """Return the gradient of weight² by a compilable function."""
 
     def work(square):
         weight.grad = None
@@ -35,8 +35,8 @@ def gradient_by(compilable, weight):
     return compilable.run(work)
 
 
-def test_a_failure_is_told_once_and_leaves_nothing_behind(monkeypatch, caplog):
-    """The gradient is that of the plain function alone, then and afterwards."""
+def test_a_failure_is_logged_once(monkeypatch, caplog):
+    """The gradient is that of the plain function, then and later."""
     monkeypatch.setattr(COMPILE, broken)
     compilable = Compilable(torch.square, compiled=True)
     for _ in range(3):
@@ -47,8 +47,8 @@ def test_a_failure_is_told_once_and_leaves_nothing_behind(monkeypatch, caplog):
     assert "RuntimeError: no compiler)" in record.getMessage()
 
 
-def test_errors_of_the_plain_function_are_told_as_they_are(monkeypatch, caplog):
-    """They are no reason to give the compiled one up."""
+def test_errors_of_the_plain_function_are_raised(monkeypatch, caplog):
+    """The compiled function stays in use."""
     monkeypatch.setattr(COMPILE, lambda function: function)
     compilable = Compilable(torch.square, compiled=True)
     with pytest.raises(RuntimeError, match="scalar"):
@@ -57,16 +57,16 @@ def test_errors_of_the_plain_function_are_told_as_they_are(monkeypatch, caplog):
     assert compilable._compiled is not None
 
 
-@pytest.mark.parametrize(("wanted", "recurrent", "compiled"), [(True, False, 1), (False, False, 0), (True, True, 0)])
-def test_networks_without_memory_are_compiled_where_that_is_wanted(make_ppo, monkeypatch, wanted, recurrent, compiled):
+@pytest.mark.parametrize(("requested", "recurrent", "compiled"), [(True, False, 1), (False, False, 0), (True, True, 0)])
+def test_networks_without_recurrence_are_compiled_on_request(make_ppo, monkeypatch, requested, recurrent, compiled):
     """Nothing is compiled by default."""
-    asked = []
-    monkeypatch.setattr(COMPILE, lambda function: asked.append(function) or function)
-    ppo = make_ppo(compile=wanted)
+    compiled_functions = []
+    monkeypatch.setattr(COMPILE, lambda function: compiled_functions.append(function) or function)
+    ppo = make_ppo(compile=requested)
     if recurrent:
         monkeypatch.setattr("ludus_ppo.networks.ActorCritic.recurrent", property(lambda _: object()), raising=False)
     ppo.make_trainer(seed=1)
-    assert len(asked) == compiled
+    assert len(compiled_functions) == compiled
 
 
 @pytest.mark.slow
@@ -74,7 +74,7 @@ def test_networks_without_memory_are_compiled_where_that_is_wanted(make_ppo, mon
 # a number that falls between two of bfloat16 may be rounded to either: a hundredth of one of Adam's steps
 @pytest.mark.parametrize(("precision", "atol"), [("fp32", 1e-5), ("bf16-backward", 1e-4)])
 def test_the_real_compiler_learns_what_torch_learns(make_ppo, make_batch, caplog, precision, atol):
-    """Batches of several sizes, a clip range that changes, and every metric."""
+    """With batches of several sizes and a changing clip range; all metrics agree."""
     pytest.importorskip("torch._inductor")
     options = {"num_minibatches": 2, "clip_epsilon_final": 0.1, "learning_rate": 1e-2}
     options |= {"precision": precision, "hidden": (32, 32)}
@@ -92,7 +92,7 @@ def test_the_real_compiler_learns_what_torch_learns(make_ppo, make_batch, caplog
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of the compiler, when it is first imported
 def test_code_is_compiled_in_one_piece_and_holds_for_every_clip_range(make_ppo, make_batch, monkeypatch):
-    """Several labels do not break it up, and a clip range that changes with every update does not compile it anew."""
+    """Also with several labels; a changing clip range does not trigger a compilation."""
     pytest.importorskip("torch._functorch.aot_autograd")
     torch.compiler.reset()  # what is known from other tests
     graphs = []

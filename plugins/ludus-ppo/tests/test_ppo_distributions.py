@@ -12,7 +12,7 @@ from ludus_ppo.distributions import Categorical, Gaussian, distribution_for
 
 
 class FixedUniform:
-    """A generator stand-in that always draws the same number."""
+    """A generator that always draws the same number."""
 
     def __init__(self, number: float) -> None:
         self.number = number
@@ -34,7 +34,7 @@ def draw(distribution, parameters, mask=None, *, rng=None, deterministic=False):
 
 
 def test_choices_come_with_their_probabilities():
-    """Over many draws, legal choices appear as often as the masked softmax says."""
+    """The frequencies of legal choices are those of the masked softmax."""
     logits = np.log(np.tile([[1, 2, 3, 4, 2, 2]], (40_000, 1)))
     mask = np.tile([[True, True, False, True, True, True]], (40_000, 1))
     action = draw(Categorical(role(spaces.MultiDiscrete([4, 2]))), logits, mask).action
@@ -45,7 +45,7 @@ def test_choices_come_with_their_probabilities():
 @given(seed=st.integers(0, 10_000), scale=st.sampled_from([0.1, 3.0, 1e3, 1e30]))
 @settings(deadline=None, max_examples=30)
 def test_masked_choices_are_never_drawn(seed, scale):
-    """Whatever the logits, only legal choices are drawn, and their log-probability is finite or very small."""
+    """For any logits; log-probabilities are finite or very small."""
     rng = np.random.default_rng(seed)
     mask = rng.random((50, 6)) < 0.3
     mask[np.arange(50), rng.integers(0, 6, 50)] = True
@@ -70,8 +70,8 @@ def test_the_ends_of_the_unit_interval_draw_legal_choices(number):
     assert set(sample.action.ravel()) == {1 if number == 0.0 else 2}
 
 
-def test_recorded_log_prob_is_the_one_learned_from():
-    """NumPy sampling and the torch loss agree about the log-probability of what was drawn."""
+def test_sampling_and_loss_agree_on_the_log_prob():
+    """Of NumPy and of torch."""
     distribution = Categorical(role(spaces.MultiDiscrete([3, 2])))
     rng = np.random.default_rng(1)
     logits = rng.standard_normal((20, 5)).astype(np.float32)
@@ -84,7 +84,7 @@ def test_recorded_log_prob_is_the_one_learned_from():
 
 
 def test_deterministic_takes_the_most_likely_legal_choice():
-    """The best logit wins unless it is masked."""
+    """The largest legal logit."""
     mask = np.array([[True, True, False], [True, True, True]])
     sample = draw(Categorical(role(spaces.Discrete(3))), [[1.0, 2.0, 3.0]] * 2, mask, deterministic=True)
     assert sample.action.tolist() == [[1], [2]]
@@ -99,13 +99,13 @@ def test_a_label_without_legal_choice_is_an_error():
 
 @pytest.mark.parametrize("space", [spaces.Discrete(2), spaces.Box(-1, 1, (1,), np.float32)])
 def test_outputs_that_are_not_finite_are_an_error(space):
-    """A broken network is reported, not sampled from."""
+    """The error names the role."""
     with pytest.raises(ContractError, match="role cat: the network's policy outputs are not finite"):
         draw(distribution_for(role(space)), [[np.nan, 0.0]])
 
 
 def test_a_recorded_action_against_its_mask_is_an_error():
-    """Masks and actions that do not belong together are noticed before they are learned from."""
+    """The error names role and label."""
     distribution = Categorical(role(spaces.MultiDiscrete([2, 2])))
     mask = torch.tensor([[True, True, True, False]])
     distribution.check(torch.tensor([[1, 0]]), mask)
@@ -114,22 +114,22 @@ def test_a_recorded_action_against_its_mask_is_an_error():
 
 
 def test_gaussian_actions_are_scaled_into_the_box():
-    """Means of -1, 0 and 1 are the low end, the centre and the high end; beyond is clipped."""
+    """Means of -1, 0 and 1 are the low end, the centre and the high end; actions are clipped."""
     distribution = Gaussian(role(spaces.Box(np.array([0.0], np.float32), np.array([10.0], np.float32))))
     sample = draw(distribution, [[-1, 0], [0, 0], [1, 0], [7, 0]], deterministic=True)
     assert sample.action.ravel().tolist() == [0.0, 5.0, 10.0, 10.0]
     assert sample.extras["unbounded_action"].ravel().tolist() == [-1.0, 0.0, 1.0, 7.0]
 
 
-def test_gaussian_actions_of_an_unbounded_box_are_taken_as_drawn():
-    """Without bounds there is no scaling."""
+def test_gaussian_actions_of_an_unbounded_box_are_not_scaled():
+    """The action is the sample."""
     distribution = Gaussian(role(spaces.Box(-np.inf, np.inf, (2,), np.float32)))
     sample = draw(distribution, [[3.0, -4.0, 0.0, 0.0]])
     np.testing.assert_array_equal(sample.action, sample.extras["unbounded_action"])
 
 
-def test_gaussian_log_prob_is_that_of_the_unclipped_draw():
-    """NumPy sampling and the torch loss agree, also where the action was clipped."""
+def test_gaussian_log_prob_is_that_of_the_unclipped_sample():
+    """NumPy and torch agree, also where the action is clipped."""
     distribution = Gaussian(role(spaces.Box(-1, 1, (2,), np.float32)))
     parameters = np.tile(np.float32([[0.9, -0.9, 0.5, 0.1]]), (50, 1))
     sample = draw(distribution, parameters)
@@ -140,7 +140,7 @@ def test_gaussian_log_prob_is_that_of_the_unclipped_draw():
 
 
 def test_gaussian_spread_follows_the_log_std():
-    """Draws have the mean and the standard deviation of the parameters."""
+    """Samples have the mean and the standard deviation of the parameters."""
     distribution = Gaussian(role(spaces.Box(-np.inf, np.inf, (1,), np.float32)))
     drawn = draw(distribution, np.tile([[2.0, np.log(0.5)]], (20_000, 1))).action
     assert drawn.mean() == pytest.approx(2.0, abs=0.02)

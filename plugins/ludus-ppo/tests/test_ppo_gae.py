@@ -11,7 +11,7 @@ from torch import tensor
 
 
 class Segments:
-    """Random segments with everything that can happen in them; undefined entries hold NaN."""
+    """Random segments with terminations, truncations and different lengths; undefined entries hold NaN."""
 
     def __init__(self, seed: int, *, steps: int = 9, segments: int = 5) -> None:
         rng = np.random.default_rng(seed)
@@ -70,7 +70,7 @@ def test_gae_by_hand():
 
 
 def test_termination_cuts_the_future():
-    """A terminated decision neither bootstraps nor hears of the next match."""
+    """A terminated decision neither bootstraps nor depends on the next match."""
     advantage = gae(
         tensor([[1.0], [2.0], [0.0]]),
         tensor([[0.5], [0.4], [float("nan")]]),
@@ -83,7 +83,7 @@ def test_termination_cuts_the_future():
 
 
 def test_truncation_bootstraps_from_the_final_observation():
-    """The undecided entry after a truncated decision lends its value and stops the trace."""
+    """The undecided entry after a truncated decision provides its value and ends the sum."""
     advantage = gae(
         tensor([[1.0], [float("nan")], [3.0], [0.0]]),
         tensor([[0.5], [0.25], [0.125], [0.0625]]),
@@ -98,7 +98,7 @@ def test_truncation_bootstraps_from_the_final_observation():
 @given(seed=st.integers(0, 10_000), gae_lambda=st.sampled_from([0.0, 0.5, 0.95, 1.0]))
 @settings(deadline=None, max_examples=30)
 def test_gae_follows_its_definition(seed, gae_lambda):
-    """On any segments the advantages are those of the recursive definition."""
+    """On random segments."""
     segments = Segments(seed)
     expected = [
         [segments.advantage(t, n, gae_lambda) for n in range(segments.value.shape[1])]
@@ -109,7 +109,7 @@ def test_gae_follows_its_definition(seed, gae_lambda):
 
 @pytest.mark.filterwarnings("default")  # the other library warns about itself
 def test_gae_agrees_with_torchrl():
-    """Decisions of a segment, laid end to end, get the advantages of torchrl's estimator."""
+    """On the concatenated decisions of a segment."""
     functional = pytest.importorskip("torchrl.objectives.value.functional")
     segments = Segments(3, steps=20)
     segments.discount[:] = 0.9

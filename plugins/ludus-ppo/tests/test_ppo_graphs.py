@@ -52,9 +52,9 @@ def updated(make_ppo, make_batch):
         def build(request):
             return make_modular(ModularConfig(torso=(16,), core=core, core_size=8, activation="tanh"), request=request)
 
-        given = {name: option for name, option in options.items() if name != "core"}
+        ppo_options = {name: option for name, option in options.items() if name != "core"}
         ppo = make_ppo(
-            **given,
+            **ppo_options,
             **({"build_network": build} if core else {}),
             cpu_kernels="onednn",
             precision="fp32",

@@ -1,4 +1,4 @@
-"""Updates that several trainers compute together come to what one alone comes to."""
+"""Updates of a process group equal those of one trainer."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ def normalising(request):
     return make_modular(ModularConfig(torso=(16,), normalize=True), request=request)
 
 
-def remembering(request):
-    """Build one with statistics and a memory."""
+def recurrent(request):
+    """Build a recurrent network with running statistics."""
     return make_modular(ModularConfig(torso=(8,), core="gru", core_size=8, normalize=True), request=request)
 
 
 def close(one, other, *, atol=2e-4):
-    """Check that named arrays are equal but for rounding."""
+    """Compare named arrays up to rounding."""
     assert one.keys() == other.keys()
     for name in one:
         np.testing.assert_allclose(one[name], other[name], atol=atol, rtol=1e-3, err_msg=name)
 
 
 def compare(ppo, batches, bounds):
-    """Check that trainers with parts of batches go where one with the whole goes; return the last results of both."""
+    """Compare a group on shards with one trainer on whole batches; return the last results of both."""
     alone, *group = (ppo.make_trainer(seed=1) for _ in range(len(bounds)))
     for batch in batches:
         expected = alone.update(batch, progress=0.0)
@@ -63,7 +63,7 @@ def compare(ppo, batches, bounds):
     ids=["plain", "not normalised", "normalised values", "v-trace", "statistics", "continuous"],
 )
 def test_a_group_learns_what_one_learns(make_ppo, make_batch, options, bounds):
-    """Of parts of equal and of different size, over several updates; advantages and values are those of the whole."""
+    """With shards of equal and of different sizes, over several updates."""
     ppo = make_ppo(**{**WHOLE, **options})
     batches = [make_batch(ppo, seed=seed) for seed in range(3)]
     expected, results = compare(ppo, batches, bounds)
@@ -73,7 +73,7 @@ def test_a_group_learns_what_one_learns(make_ppo, make_batch, options, bounds):
 
 
 def test_values_explain_returns_over_the_whole_batch(make_ppo, make_batch):
-    """Also where they tell the parts apart and nothing within one, as parts of matches with different opponents."""
+    """Also if values differ between shards and are constant within each."""
     ppo = make_ppo(gamma=0.0)
     batch = make_batch(ppo)
     batch.reward[:] = batch.extras["value"][:] = np.repeat([[-1, 1]], 3)
@@ -83,17 +83,17 @@ def test_values_explain_returns_over_the_whole_batch(make_ppo, make_batch):
         assert result.metrics["value_mean"] == result.metrics["return_mean"] == 0.0
 
 
-def test_networks_that_remember_learn_in_groups(make_ppo, make_batch):
-    """Whole segments go to one or the other."""
-    ppo = make_ppo(**WHOLE, build_network=remembering)
+def test_recurrent_networks_learn_in_groups(make_ppo, make_batch):
+    """Shards consist of whole segments."""
+    ppo = make_ppo(**WHOLE, build_network=recurrent)
     batches = [make_batch(make_ppo(build_network=normalising), seed=seed) for seed in range(2)]
     for batch in batches:
         batch.initial_state = ppo.make_policy().initial_state(6)
     compare(ppo, batches, (0, 2, 6))
 
 
-def test_all_of_a_group_make_as_many_steps(make_ppo, make_batch):
-    """One whose part has fewer decisions than minibatches sets the number."""
+def test_all_processes_make_as_many_steps(make_ppo, make_batch):
+    """The shard with the fewest decisions limits the number of minibatches."""
     ppo = make_ppo(num_minibatches=8, epochs=2)
     batch = make_batch(ppo)
     batch.length[0] = 3
@@ -103,16 +103,16 @@ def test_all_of_a_group_make_as_many_steps(make_ppo, make_batch):
     close(*(trainer.weights() for trainer in group), atol=0)
 
 
-def test_all_of_a_group_stop_at_the_same_pass(make_ppo, make_batch):
-    """How far the policy has moved is what it has moved on the whole batch."""
+def test_all_processes_stop_after_the_same_pass(make_ppo, make_batch):
+    """The KL divergence is that of the whole batch."""
     ppo = make_ppo(**{**WHOLE, "epochs": 20, "target_kl": 0.05})
     expected, results = compare(ppo, [make_batch(ppo)], (0, 1, 6))
     assert 1 < expected.gradient_steps < 20
     assert [result.gradient_steps for result in results] == [expected.gradient_steps] * 2
 
 
-def test_what_one_of_a_group_refuses_changes_none(make_ppo, make_batch):
-    """Not even the statistics that another one has counted already; and the next update is computed as ever."""
+def test_an_error_in_one_process_changes_none(make_ppo, make_batch):
+    """Not even statistics that another process has updated; the next update works."""
     ppo = make_ppo(build_network=normalising, normalize_value=True)
     group = [ppo.make_trainer(seed=1) for _ in range(2)]
     before = [(trainer.weights(), trainer.state()) for trainer in group]
@@ -128,9 +128,9 @@ def test_what_one_of_a_group_refuses_changes_none(make_ppo, make_batch):
     close(*(trainer.weights() for trainer in group), atol=0)
 
 
-def test_all_of_a_group_make_as_many_steps_of_a_part_of_a_pass(make_ppo, make_batch):
-    """Which segments a fraction of a pass takes is drawn, and so is how many they are."""
-    ppo = make_ppo(build_network=remembering, epochs=1.5, num_minibatches=8)
+def test_all_processes_make_as_many_steps_of_a_fractional_pass(make_ppo, make_batch):
+    """The number of segments in a fractional pass is random."""
+    ppo = make_ppo(build_network=recurrent, epochs=1.5, num_minibatches=8)
     batch = make_batch(make_ppo(build_network=normalising), segments=12)
     batch.initial_state = ppo.make_policy().initial_state(12)
     batch.length[:] = [8, 1, 1, 1, 1, 1] + [4] * 6
@@ -141,7 +141,7 @@ def test_all_of_a_group_make_as_many_steps_of_a_part_of_a_pass(make_ppo, make_ba
     close(*(trainer.weights() for trainer in group), atol=0)
 
 
-def test_networks_that_could_normalise_but_do_not_learn_in_groups(make_ppo, make_batch):
-    """They have no statistics to exchange."""
+def test_networks_without_statistics_learn_in_groups(make_ppo, make_batch):
+    """There is nothing to exchange."""
     ppo = make_ppo(**WHOLE, build_network=lambda request: make_modular(ModularConfig(torso=(16,)), request=request))
     compare(ppo, [make_batch(ppo)], (0, 3, 6))

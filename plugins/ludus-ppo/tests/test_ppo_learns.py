@@ -1,4 +1,4 @@
-"""PPO learns small things in seconds."""
+"""PPO learns small tasks in seconds."""
 
 from __future__ import annotations
 
@@ -38,17 +38,17 @@ def play(policy, rng, *, reward, rows=256):
 
 
 def right_arm(observation, action):
-    """Reward the arm that the observation's first number points to."""
+    """Reward the arm that the first number of the observation selects."""
     return (action[..., 0] == (observation[..., 0] > 0)) * 1.0
 
 
 def both_right(observation, action):
-    """Reward each label for the number it belongs to."""
+    """Reward each label by its own number of the observation."""
     return ((action == (observation[..., :2] > 0)).sum(-1)) / 2
 
 
 def near_target(observation, action):
-    """Punish the distance from the first number."""
+    """Return the negative distance from the first number."""
     return -np.abs(action[..., 0] - observation[..., 0])
 
 
@@ -65,7 +65,7 @@ def near_target(observation, action):
     ],
 )
 def test_a_contextual_bandit_is_solved(make_ppo, space, reward, options, enough):
-    """The reward of greedy play passes the threshold, far above that of the start."""
+    """The reward of greedy play passes a threshold far above the initial reward."""
     torch.set_num_threads(1)
     ppo = make_ppo(space, learning_rate=0.01, epochs=4, **options)
     trainer, policy, rng = ppo.make_trainer(seed=0), ppo.make_policy(), np.random.default_rng(0)
@@ -81,7 +81,7 @@ def test_a_contextual_bandit_is_solved(make_ppo, space, reward, options, enough)
 
 @pytest.mark.slow
 def test_a_pendulum_is_swung_up(tmp_path):
-    """Two thirds of what the example takes leave a random player, who has about -1200, far behind."""
+    """Two thirds of the example's decisions give far more than the -1200 of a random player."""
     pytest.importorskip("ludus_gymnasium")
     folder = tmp_path / "run"
     changes = ["--workers", "0", "--set", "run.decisions=100000"]

@@ -24,7 +24,7 @@ def act(policy, observation=OBSERVATION, *, privileged=None, seed=0):
 
 @pytest.mark.parametrize("label_objective", ["per-label", "joint"])
 def test_ppo_keeps_the_algorithm_contract(label_objective):
-    """PPO passes the kit's checks with either objective, several passes and schedules."""
+    """With either objective, several passes and schedules."""
     config = PPOConfig(
         label_objective=label_objective,
         epochs=2,
@@ -37,7 +37,7 @@ def test_ppo_keeps_the_algorithm_contract(label_objective):
 
 
 def test_the_recorded_value_is_the_evaluation(make_ppo):
-    """`act` records what `evaluate` answers."""
+    """`act` records what `evaluate` returns."""
     policy = make_ppo().make_policy()
     value = policy.evaluate(PolicyInput(OBSERVATION))
     np.testing.assert_array_equal(act(policy).extras["value"], value)
@@ -45,7 +45,7 @@ def test_the_recorded_value_is_the_evaluation(make_ppo):
 
 
 def test_privileged_leaves_reach_the_value_only(make_ppo):
-    """Hidden information changes the value and nothing that the policy does."""
+    """Privileged information changes the value, not the action."""
     policy = make_ppo(privileged=HIDDEN).make_policy()
     near, far = (act(policy, privileged={"fog": np.full((5, 2), x, np.float32)}) for x in (0.0, 1.0))
     assert (near.extras["value"] != far.extras["value"]).all()
@@ -53,14 +53,14 @@ def test_privileged_leaves_reach_the_value_only(make_ppo):
 
 
 def test_without_privileged_leaves_the_value_is_zero(make_ppo):
-    """A frozen model plays without what only its critic may read."""
+    """Frozen models play without privileged leaves."""
     policy = make_ppo(privileged=HIDDEN).make_policy()
     assert (act(policy).extras["value"] == 0).all()
     assert (policy.evaluate(PolicyInput(OBSERVATION)) == 0).all()
 
 
-def test_read_only_and_strided_observations_are_fine(make_ppo):
-    """Arrays that torch would warn about give the same decisions."""
+def test_read_only_and_strided_observations_are_supported(make_ppo):
+    """They give the same decisions."""
     policy = make_ppo().make_policy()
     frozen = OBSERVATION["obs"].copy()
     frozen.flags.writeable = False
@@ -90,7 +90,7 @@ def test_decisions_start_almost_uniform(make_ppo):
 
 
 def test_a_network_that_returns_an_undeclared_state_is_refused(make_ppo):
-    """PPO needs to know its initial state, and how to unroll it."""
+    """PPO needs its initial state and a method to unroll it."""
 
     def build(request):
         import torch
@@ -110,7 +110,7 @@ def test_a_network_that_returns_an_undeclared_state_is_refused(make_ppo):
 
 @pytest.mark.parametrize("action_space", [None, spaces.Box(-1, 1, (2,), np.float32)])
 def test_slots_decide_as_separate_policies(make_ppo, action_space):
-    """Each row by the weights of its span, log standard deviations included."""
+    """Each row uses the weights of its span, log standard deviations included."""
     options = {} if action_space is None else {"action_space": action_space}
     ppo = make_ppo(**options)
     weights = [ppo.make_trainer(seed=seed).weights() for seed in range(3)]
@@ -134,12 +134,12 @@ def test_slots_decide_as_separate_policies(make_ppo, action_space):
 
 
 def test_ppo_policies_can_be_stacked(make_ppo):
-    """Samplers look for this."""
+    """As samplers expect."""
     assert isinstance(make_ppo().make_policy(), StackedPolicy)
 
 
 def test_a_dropped_model_is_gone(make_ppo):
-    """Its slot answers nothing until it is loaded again."""
+    """Its slot raises an error until a model is loaded."""
     ppo = make_ppo()
     policy, weights = ppo.make_policy(), ppo.make_trainer(seed=1).weights()
     inputs, rng = PolicyInput(OBSERVATION, spans=[Span(1, 0, 5)]), np.random.default_rng(0)
@@ -151,14 +151,14 @@ def test_a_dropped_model_is_gone(make_ppo):
 
 
 def test_weights_of_another_distribution_are_refused(make_ppo):
-    """Log standard deviations are no part of a model for discrete actions."""
+    """Models for discrete actions have no log standard deviations."""
     policy, weights = make_ppo().make_policy(), make_ppo().make_trainer(seed=1).weights()
     with pytest.raises(ModelError, match="log_std is unknown"):
         policy.load(weights | {"log_std": np.zeros(2, np.float32)})
 
 
-def test_probabilities_are_those_of_the_actions_drawn(make_ppo):
-    """A masked choice has none; the labels lie side by side and sum to 1 each."""
+def test_probabilities_are_those_of_sampled_actions(make_ppo):
+    """Masked choices have probability 0, and each label sums to 1."""
     policy = make_ppo(spaces.MultiDiscrete([3, 2])).make_policy()
     mask = np.ones((5, 5), bool)
     mask[:, 1] = False
@@ -172,21 +172,21 @@ def test_probabilities_are_those_of_the_actions_drawn(make_ppo):
 
 
 def test_continuous_actions_have_no_probabilities(make_ppo):
-    """Only densities."""
+    """They have densities."""
     policy = make_ppo(spaces.Box(-1, 1, (2,), np.float32)).make_policy()
     with pytest.raises(ContractError, match="no probabilities"):
         policy.probabilities(OBSERVATION, action_mask=None, state={})
 
 
-def test_the_decision_says_what_the_policy_expects(make_ppo):
-    """But not where the critic lacks what it reads: a recorded 0 is no evaluation."""
+def test_the_decision_has_the_value_of_the_policy(make_ppo):
+    """But none if the critic lacks privileged leaves: a recorded 0 is not an evaluation."""
     decision = act(make_ppo().make_policy())
     np.testing.assert_array_equal(decision.value, decision.extras["value"])
     assert act(make_ppo(privileged=HIDDEN).make_policy()).value is None
 
 
-def test_the_value_may_use_what_only_critics_see(make_ppo):
-    """`evaluate` with privileged leaves answers what `act` records with them."""
+def test_the_value_may_use_privileged_leaves(make_ppo):
+    """`evaluate` returns what `act` records."""
     policy = make_ppo(privileged=HIDDEN).make_policy()
     fog = {"fog": np.full((5, 2), 0.5, np.float32)}
     value = policy.evaluate(PolicyInput(OBSERVATION, privileged=fog))
@@ -195,7 +195,7 @@ def test_the_value_may_use_what_only_critics_see(make_ppo):
 
 
 class Overwriting:
-    """A runtime that answers in the same memory every time, as the contract allows."""
+    """A runtime that reuses the memory of its outputs, as the contract allows."""
 
     def __init__(self, inference):
         self.inference, self.heads = inference, {}
@@ -208,7 +208,7 @@ class Overwriting:
 
 
 def test_decisions_outlive_the_next_call(make_ppo):
-    """A runtime overwrites its answers; what a policy returns is not overwritten."""
+    """Although the runtime overwrites its outputs."""
     policy = make_ppo().make_policy()
     policy._inference = Overwriting(policy._inference)
     first = act(policy)

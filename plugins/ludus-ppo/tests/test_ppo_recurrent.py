@@ -1,4 +1,4 @@
-"""Networks that remember: states are played, recorded and unrolled."""
+"""Recurrent networks: states are recorded while playing and unrolled while learning."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from torch import nn
 
 
 class SharedMemory(nn.Module):
-    """A GRU cell between observation and heads, written as plainly as can be."""
+    """A GRU cell between observation and heads, in plain code."""
 
     def __init__(self, request):
         super().__init__()
@@ -49,7 +49,7 @@ class SharedMemory(nn.Module):
 
 @pytest.fixture
 def ppo():
-    """Return a maker of PPO with a remembering network."""
+    """Return a function that makes PPO with a recurrent network."""
     role = Role(
         name="cat",
         observation_space=spaces.Box(-1, 1, (3,), np.float32),
@@ -65,7 +65,7 @@ def ppo():
 
 
 def play(ppo, *, steps=6, segments=5, seed=0, weights=None):
-    """Return segments that the policy of a trainer played, in which matches end and are cut off."""
+    """Return segments played by the policy of a trainer, with terminated and truncated matches."""
     rng = np.random.default_rng(seed)
     policy = ppo.make_policy()
     policy.load(ppo.make_trainer(seed=1).weights() if weights is None else weights)
@@ -105,24 +105,24 @@ def play(ppo, *, steps=6, segments=5, seed=0, weights=None):
     return batch
 
 
-def test_what_was_played_is_what_is_unrolled(ppo):
-    """Before the first step all ratios are 1, through ends, cuts and stored states; so nothing has moved."""
+def test_unrolling_reproduces_the_recorded_policy(ppo):
+    """Before the first step all ratios are 1, across match ends, truncations and recorded states."""
     made = ppo(learning_rate=1e-12)
     metrics = made.make_trainer(seed=1).update(play(made), progress=0.0).metrics
     assert metrics["approx_kl"] == pytest.approx(0, abs=1e-9)
     assert metrics["clip_fraction"] == 0
 
 
-def test_a_state_that_is_not_the_one_played_shows(ppo):
-    """The test above would notice."""
+def test_a_wrong_initial_state_is_noticed(ppo):
+    """By the test above."""
     made = ppo(learning_rate=1e-12)
     batch = play(made)
     batch.initial_state["memory"][:] = 0
     assert made.make_trainer(seed=1).update(batch, progress=0.0).metrics["approx_kl"] > 1e-5
 
 
-def test_no_match_starts_behind_the_end_of_a_segment(ppo):
-    """Segments are of different lengths, and a memory is unrolled from one start to the next."""
+def test_no_match_starts_after_the_end_of_a_segment(ppo):
+    """Segments have different lengths, and networks unroll from one start to the next."""
     batch = play(ppo())
     batch.decided[4:, 4] = False
     targets = {"advantage": np.zeros(batch.decided.shape, np.float32)}
@@ -140,8 +140,8 @@ def test_every_trainable_decision_counts(ppo):
 
 
 @pytest.mark.parametrize("burn_in", [0, 2])
-def test_statistics_are_of_what_is_learned_from(ppo, burn_in):
-    """Neither final observations nor entries that hold nothing, nor those of the burn-in; once, after two passes."""
+def test_statistics_count_the_trainable_decisions(ppo, burn_in):
+    """Not final observations, undefined entries or the burn-in; once, after two passes."""
     made = ppo(burn_in=burn_in, epochs=2, num_minibatches=2)
     batch, trainer = play(made), made.make_trainer(seed=1)
     counted = []
@@ -154,7 +154,7 @@ def test_statistics_are_of_what_is_learned_from(ppo, burn_in):
 
 
 def test_gradients_reach_back_through_the_segment(ppo):
-    """Equal to a gradient step written down without any of PPO's machinery."""
+    """Equal to a gradient step in plain torch."""
     made = ppo(learning_rate=1e-2, max_grad_norm=1e9, normalize_advantage=False, ent_coef=0.0, vf_coef=0.5)
     batch = play(made)
     trainer = made.make_trainer(seed=1)
@@ -187,8 +187,8 @@ def test_gradients_reach_back_through_the_segment(ppo):
         np.testing.assert_allclose(array, model.state_dict()[name], rtol=1e-3, atol=1e-5, err_msg=name)
 
 
-def test_burn_in_is_not_learned_from(ppo):
-    """The first two decisions of every segment only bring the state up to date; they move no normalisation either."""
+def test_the_burn_in_is_not_trained_on(ppo):
+    """The first two decisions of every segment only update the state; normalisations ignore them."""
     made = ppo(burn_in=2, normalize_advantage=True, normalize_value=True)
     batch = play(made)
     result = made.make_trainer(seed=1).update(batch, progress=0.0)
@@ -204,7 +204,7 @@ def test_burn_in_is_not_learned_from(ppo):
 
 @pytest.mark.parametrize("burn_in", [0, 2])
 def test_no_gradient_reaches_into_the_burn_in(ppo, burn_in):
-    """Heads are those of the whole span, gradients those of what follows from a state that is given."""
+    """Heads equal those of the whole segment, gradients those of unrolling from a constant state."""
     torch.manual_seed(0)
     network = ppo()._make_model().network
     observation = torch.rand(6, 3, 3)
@@ -218,19 +218,19 @@ def test_no_gradient_reaches_into_the_burn_in(ppo, burn_in):
     heads["policy"].square().sum().backward()
     found = [parameter.grad for parameter in network.cell.parameters()]
     assert (state.grad is not None and bool(state.grad.abs().max() > 1e-6)) == (burn_in == 0)
-    given = {"memory": state.detach()}
+    start = {"memory": state.detach()}
     for t in range(burn_in):
-        _, given = network({"obs": observation[t]}, {}, given)
-    given = {"memory": given["memory"].detach()}
+        _, start = network({"obs": observation[t]}, {}, start)
+    start = {"memory": start["memory"].detach()}
     network.zero_grad()
-    rest, _ = network.unroll({"obs": observation[burn_in:]}, {}, given, starts=starts[burn_in:])
+    rest, _ = network.unroll({"obs": observation[burn_in:]}, {}, start, starts=starts[burn_in:])
     rest["policy"].square().sum().backward()
     for one, parameter in zip(found, network.cell.parameters(), strict=True):
         torch.testing.assert_close(one, parameter.grad)
 
 
-def test_burn_in_leaves_something(ppo):
-    """All of a segment would be too much."""
+def test_a_burn_in_of_whole_segments_is_refused(ppo):
+    """By the configuration, or by the batch."""
     with pytest.raises(ContractError, match="burn_in = 8 must be less than segment_decisions = 8"):
         ppo(burn_in=8, segment_decisions=8)
     made = ppo(burn_in=6)
@@ -250,12 +250,12 @@ def test_vtrace_unrolls_too(ppo):
         np.testing.assert_allclose(array, trainers[1].weights()[name], rtol=1e-3, atol=1e-5, err_msg=name)
 
 
-def test_vtrace_corrects_by_what_is_unrolled_today(ppo):
-    """Of stale decisions, ratios and values are those of today's weights, stepped through the segments one by one."""
+def test_vtrace_unrolls_the_current_weights(ppo):
+    """Ratios and values of stale decisions equal those of stepping the current weights through the segments."""
     made = ppo(advantage="vtrace", normalize_advantage=False, gamma=0.9, gae_lambda=0.8)
     batch, trainer = play(made), made.make_trainer(seed=2)  # played by the weights of another seed
     trainer.load_weights({name: array * np.float32(3) for name, array in trainer.weights().items()})
-    batch.extras["value"] += 100  # what was recorded does not matter
+    batch.extras["value"] += 100  # recorded values have no influence
     memory, network = torch.from_numpy(batch.initial_state["memory"]), trainer._model.network
     values, log_prob = torch.zeros(7, 5), torch.zeros(7, 5)
     for t in range(7):
@@ -304,7 +304,7 @@ def test_vtrace_reevaluates_the_burn_in_in_parts(ppo, monkeypatch):
 
 
 def test_a_batch_without_states_is_refused(ppo):
-    """It was played by another network."""
+    """A network without recurrence played it."""
     made = ppo()
     batch = play(made)
     batch.initial_state = {}
@@ -312,8 +312,8 @@ def test_a_batch_without_states_is_refused(ppo):
         made.make_trainer(seed=1).update(batch, progress=0.0)
 
 
-def test_states_of_several_models_are_kept_apart(ppo):
-    """Each span is advanced by its own weights."""
+def test_states_of_several_models_are_separate(ppo):
+    """The weights of its span update the state of a row."""
     made = ppo()
     weights = [made.make_trainer(seed=seed).weights() for seed in (1, 2)]
     policy, rng = made.make_policy(), np.random.default_rng(0)

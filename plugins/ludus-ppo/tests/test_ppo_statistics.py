@@ -1,4 +1,4 @@
-"""Networks that normalise what they see: statistics stand still during an update and count its decisions after it."""
+"""Normalising networks: their statistics are constant during an update, which adds its decisions at the end."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ HIDDEN = {"privileged": spaces.Dict({"fog": spaces.Box(-1, 1, (2,), np.float32)}
 
 
 def normalising(request):
-    """Build a network with running statistics, and without a memory."""
+    """Build a network with running statistics and without recurrence."""
     return make_modular(ModularConfig(torso=(16,), normalize=True), request=request)
 
 
-def remembering(request):
-    """Build one with a memory."""
+def recurrent(request):
+    """Build a recurrent one."""
     return make_modular(ModularConfig(torso=(8,), core="gru", core_size=8, normalize=True), request=request)
 
 
-def decisive(trainer):
-    """Let a trainer's policy prefer some actions by far, as if it had learned to."""
+def make_decisive(trainer):
+    """Let the policy of a trainer prefer some actions by far."""
     weights = trainer.weights()
     name = next(name for name in weights if name.endswith("heads.policy.out.weight"))
     trainer.load_weights(weights | {name: weights[name] * 100})
 
 
-def decided(ppo, trainer, batch, *, scale=5.0):
-    """Let today's weights decide on the observations of a batch, of which the first two columns are made larger."""
+def decide(ppo, trainer, batch, *, scale=5.0):
+    """Scale two columns of the observations of a batch, and let the current weights decide on them."""
     batch.observation["obs"][..., :2] = batch.observation["obs"][..., :2] * np.float32(scale) + 3
     shape, policy = batch.reward.shape, ppo.make_policy()
     policy.load(trainer.weights())
@@ -50,14 +50,14 @@ def same(one, other):
 
 
 @pytest.mark.parametrize("minibatches", [1, 4])
-def test_all_minibatches_of_a_first_pass_compute_what_was_played(make_ppo, make_batch, minibatches):
-    """With a policy that stands still all ratios are 1, update after update, although the statistics move."""
+def test_all_minibatches_reproduce_the_recorded_policy(make_ppo, make_batch, minibatches):
+    """With a constant policy all ratios are 1 in every update, although the statistics change between updates."""
     ppo = make_ppo(build_network=normalising, learning_rate=1e-30, num_minibatches=minibatches, epochs=2)
     trainer = ppo.make_trainer(seed=1)
-    decisive(trainer)
+    make_decisive(trainer)
     for seed in range(3):
         before = trainer.weights()
-        metrics = trainer.update(decided(ppo, trainer, make_batch(ppo, seed=seed)), progress=0.0).metrics
+        metrics = trainer.update(decide(ppo, trainer, make_batch(ppo, seed=seed)), progress=0.0).metrics
         assert metrics["approx_kl"] == pytest.approx(0, abs=1e-5)
         assert metrics["clip_fraction"] == 0
         assert not np.array_equal(before[f"{NORM}.mean"], trainer.weights()[f"{NORM}.mean"])
@@ -66,14 +66,14 @@ def test_all_minibatches_of_a_first_pass_compute_what_was_played(make_ppo, make_
 @pytest.mark.parametrize("kernels", ["onednn", "torch", "plain"])
 @pytest.mark.parametrize(("steps", "segments", "minibatches"), [(31, 37, 4), (9, 7, 1)])
 def test_decisions_are_counted_once(make_ppo, make_batch, kernels, steps, segments, minibatches):
-    """Whatever fills up shapes, however many passes there are; entries that are no decisions do not count."""
+    """With padding and any number of passes; only decisions count."""
     options = {"num_minibatches": minibatches, "epochs": 2, "cpu_kernels": kernels}
     ppo = make_ppo(build_network=normalising, **HIDDEN, **options)
     trainer = ppo.make_trainer(seed=1)
     batch = make_batch(ppo, steps=steps, segments=segments, privileged={"fog": 2})
     batch.length[0] = 3
     trainable = batch.trainable()
-    decided(ppo, trainer, batch)
+    decide(ppo, trainer, batch)
     trainer.update(batch, progress=0.0)
     weights = trainer.weights()
     counts = {name: float(array) for name, array in weights.items() if name.endswith("norm.count")}
@@ -85,9 +85,9 @@ def test_decisions_are_counted_once(make_ppo, make_batch, kernels, steps, segmen
 
 
 @pytest.mark.parametrize("burn_in", [0, 3])
-def test_networks_that_remember_count_what_is_learned_from(make_ppo, make_batch, burn_in):
-    """Not the burn-in, nor what lies behind the end of a segment."""
-    ppo = make_ppo(build_network=remembering, burn_in=burn_in)
+def test_recurrent_networks_count_the_trainable_decisions(make_ppo, make_batch, burn_in):
+    """Not the burn-in or undefined entries."""
+    ppo = make_ppo(build_network=recurrent, burn_in=burn_in)
     trainer = ppo.make_trainer(seed=1)
     memory = ppo.make_policy().initial_state(6)
     batch = make_batch(make_ppo(build_network=normalising))
@@ -103,13 +103,13 @@ def test_networks_that_remember_count_what_is_learned_from(make_ppo, make_batch,
 
 
 def test_statistics_are_deterministic(make_ppo, make_batch):
-    """Equal seeds give equal weights and metrics, bit for bit; minibatches do not change the statistics at all."""
+    """Equal seeds give equal weights and metrics to the bit; minibatches do not change the statistics."""
 
     def trained(minibatches):
         ppo = make_ppo(build_network=normalising, num_minibatches=minibatches, learning_rate=1e-2)
         trainer = ppo.make_trainer(seed=1)
         for seed in range(2):
-            batch = decided(ppo, trainer, make_batch(ppo, steps=32, segments=40, seed=seed))
+            batch = decide(ppo, trainer, make_batch(ppo, steps=32, segments=40, seed=seed))
             metrics = trainer.update(batch, progress=0.0).metrics
         return trainer.weights(), metrics
 
@@ -121,13 +121,13 @@ def test_statistics_are_deterministic(make_ppo, make_batch):
     assert all(np.array_equal(alone[name], one[name]) for name in statistics)
 
 
-def test_observations_that_would_spoil_the_statistics_are_refused(make_ppo, make_batch):
-    """The trainer is left as it was, although the loss was finite: an infinite number is clipped before it is read."""
+def test_observations_with_infinite_statistics_are_refused(make_ppo, make_batch):
+    """The trainer is unchanged, although the loss is finite, as infinite numbers are clipped."""
     ppo = make_ppo(build_network=normalising)
     trainer = ppo.make_trainer(seed=1)
-    trainer.update(decided(ppo, trainer, make_batch(ppo)), progress=0.0)
+    trainer.update(decide(ppo, trainer, make_batch(ppo)), progress=0.0)
     weights, state = trainer.weights(), trainer.state()
-    batch = decided(ppo, trainer, make_batch(ppo, seed=1))
+    batch = decide(ppo, trainer, make_batch(ppo, seed=1))
     batch.observation["obs"][2, 3, 0] = np.inf
     with pytest.raises(ContractError, match="not finite, or too large for statistics"):
         trainer.update(batch, progress=0.0)

@@ -1,4 +1,4 @@
-"""The trainer: one update against a plain re-implementation, schedules, refusals, resuming."""
+"""The trainer: an update against a plain implementation, schedules, refused batches, resuming."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_samples_and_gradient_steps_are_counted_per_pass(make_ppo, make_batch):
     assert (result.samples, result.gradient_steps) == (144, 15)
 
 
-def test_a_fraction_of_a_pass_uses_that_part_again(make_ppo, make_batch):
+def test_a_fractional_pass_draws_a_share_of_the_batch(make_ppo, make_batch):
     """One and a quarter: all of 48 decisions in four minibatches, then 12 of them in one."""
     ppo = make_ppo(epochs=1.25, num_minibatches=4)
     _, result = update(ppo, make_batch(ppo))
@@ -76,7 +76,7 @@ def test_fewer_decisions_than_minibatches(make_ppo, make_batch):
     assert (result.samples, result.gradient_steps) == (2, 2)
 
 
-def test_what_is_undefined_does_not_matter(make_ppo, make_batch):
+def test_undefined_entries_have_no_influence(make_ppo, make_batch):
     """Entries that are not trainable may hold anything."""
     ppo = make_ppo()
     clean, dirty = make_batch(ppo), make_batch(ppo)
@@ -94,14 +94,14 @@ def test_what_is_undefined_does_not_matter(make_ppo, make_batch):
 
 
 def test_objectives_agree_on_a_single_label(make_ppo, make_batch):
-    """With one label, the sum over labels and the joint ratio are the same thing."""
+    """With one label, the sum over labels equals the joint objective."""
     per_label, joint = (make_ppo(label_objective=name) for name in ("per-label", "joint"))
     batch = make_batch(per_label)
     assert same(update(per_label, batch)[0].weights(), update(joint, batch)[0].weights())
 
 
 def test_objectives_differ_on_several_labels(make_ppo, make_batch):
-    """With two labels they are not, once the policy has moved."""
+    """With two labels they differ, once the policy has moved."""
     options = {"learning_rate": 0.05, "num_minibatches": 4}
     per_label = make_ppo(BUTTON_AND_MOVE, **options)
     joint = make_ppo(BUTTON_AND_MOVE, label_objective="joint", **options)
@@ -110,8 +110,8 @@ def test_objectives_differ_on_several_labels(make_ppo, make_batch):
 
 
 @pytest.mark.parametrize(("label_objective", "clipped"), [("per-label", 0.0), ("joint", 1.0)])
-def test_the_clip_fraction_is_that_of_the_ratios_in_use(make_ppo, make_batch, label_objective, clipped):
-    """Two labels 1.16 times as likely as then are each within 0.2 of then, the action is not."""
+def test_the_clip_fraction_counts_the_ratios_of_the_objective(make_ppo, make_batch, label_objective, clipped):
+    """Two labels with ratio 1.16 are within the clip range of 0.2; the joint ratio is not."""
     ppo = make_ppo(BUTTON_AND_MOVE, label_objective=label_objective, learning_rate=1e-9)
     batch = make_batch(ppo)
     batch.extras["log_prob"] -= 0.15
@@ -121,7 +121,7 @@ def test_the_clip_fraction_is_that_of_the_ratios_in_use(make_ppo, make_batch, la
 
 
 def test_how_far_the_policy_moved_is_the_mean_over_all_steps(make_ppo, make_batch, monkeypatch):
-    """Half a pass of two steps behind a whole one of four counts half as much."""
+    """Two steps of half a pass count half as much as four of a whole pass."""
     trainer = make_ppo(epochs=1.5, num_minibatches=4, learning_rate=0.05).make_trainer(seed=1)
     found, policy_loss = [], trainer._gradient_step._policy_loss
     monkeypatch.setattr(
@@ -135,8 +135,8 @@ def test_how_far_the_policy_moved_is_the_mean_over_all_steps(make_ppo, make_batc
 
 
 @pytest.mark.parametrize("label_objective", ["per-label", "joint"])
-def test_labels_not_used_are_not_learned(make_ppo, make_batch, label_objective):
-    """A label that no action used leaves its outputs as they were."""
+def test_unused_labels_are_not_learned(make_ppo, make_batch, label_objective):
+    """The outputs of a label that no action uses do not change."""
     ppo = make_ppo(BUTTON_AND_MOVE, label_objective=label_objective, labels_used=((True, False),) * 3)
     batch = make_batch(ppo)
     before, after = ppo.make_trainer(seed=1).weights(), update(ppo, batch)[0].weights()
@@ -146,18 +146,18 @@ def test_labels_not_used_are_not_learned(make_ppo, make_batch, label_objective):
 
 
 @pytest.mark.parametrize("label_objective", ["per-label", "joint"])
-def test_labels_all_used_are_all_learned(make_ppo, make_batch, label_objective):
-    """A role that says that every action uses all labels changes nothing."""
+def test_declaring_all_labels_used_changes_nothing(make_ppo, make_batch, label_objective):
+    """Compared with a role without `labels_used`."""
     ppo = make_ppo(BUTTON_AND_MOVE, label_objective=label_objective)
     batch = make_batch(ppo)
-    silent = update(ppo, batch)[0].weights()
-    told = make_ppo(BUTTON_AND_MOVE, label_objective=label_objective, labels_used=((True, True),) * 3)
-    for name, array in update(told, batch)[0].weights().items():
-        np.testing.assert_allclose(array, silent[name], rtol=1e-4, atol=1e-6)
+    expected = update(ppo, batch)[0].weights()
+    declared = make_ppo(BUTTON_AND_MOVE, label_objective=label_objective, labels_used=((True, True),) * 3)
+    for name, array in update(declared, batch)[0].weights().items():
+        np.testing.assert_allclose(array, expected[name], rtol=1e-4, atol=1e-6)
 
 
 def test_every_update_has_its_own_minibatch_order(make_ppo, make_batch):
-    """The order follows from the seed and the count of updates, both part of the state."""
+    """The order follows from the seed and the number of updates, both part of the state."""
     ppo = make_ppo()
     batch = make_batch(ppo)
     trainer, _ = update(ppo, batch)
@@ -187,8 +187,8 @@ def test_schedules_follow_progress(make_ppo, make_batch):
     assert result.metrics["ent_coef"] == pytest.approx(0.004)
 
 
-def test_without_schedules_everything_stays(make_ppo, make_batch):
-    """By default progress changes nothing."""
+def test_without_schedules_progress_has_no_influence(make_ppo, make_batch):
+    """Which is the default."""
     ppo = make_ppo()
     batch = make_batch(ppo)
     early, late = (update(ppo, batch, progress=progress)[0].weights() for progress in (0.0, 0.9))
@@ -196,7 +196,7 @@ def test_without_schedules_everything_stays(make_ppo, make_batch):
 
 
 def test_entropy_bonus_raises_entropy(make_ppo, make_batch):
-    """With nothing else to gain, the policy becomes more random."""
+    """Without rewards, the policy becomes more random."""
     ppo = make_ppo(ent_coef=1.0, learning_rate=0.01, vf_coef=0.0, epochs=30)
     batch = make_batch(ppo)
     batch.reward[:] = 0
@@ -218,7 +218,7 @@ def test_target_kl_stops_the_passes(make_ppo, make_batch):
 
 
 def test_discount_per_tick_uses_the_elapsed_ticks(make_ppo, make_batch):
-    """Decisions far apart in time see less of their future."""
+    """Returns of decisions far apart in time are discounted more."""
     per_decision, per_tick = make_ppo(gamma=0.5), make_ppo(gamma=0.5, discount_per="tick")
     batch = make_batch(per_decision)
     returns = [update(ppo, batch)[1].metrics["return_mean"] for ppo in (per_decision, per_tick)]
@@ -242,7 +242,7 @@ def test_explained_variance_of_perfect_values(make_ppo, make_batch):
 
 @pytest.mark.parametrize("array", ["reward", "observation", "value", "log_prob"])
 def test_a_batch_with_nan_is_refused(make_ppo, make_batch, array):
-    """The error says what to look at, and the trainer goes on as if nothing had happened."""
+    """The error states what to check, and the trainer is unchanged."""
     ppo = make_ppo()
     trainer, untouched = ppo.make_trainer(seed=1), ppo.make_trainer(seed=1)
     good, bad = make_batch(ppo), make_batch(ppo, seed=5)
@@ -258,7 +258,7 @@ def test_a_batch_with_nan_is_refused(make_ppo, make_batch, array):
 
 
 def test_a_batch_without_decisions_is_refused(make_ppo, make_batch):
-    """There must be something to learn from."""
+    """There is nothing to learn from."""
     ppo = make_ppo()
     batch = make_batch(ppo)
     batch.decided[:] = False
@@ -267,22 +267,13 @@ def test_a_batch_without_decisions_is_refused(make_ppo, make_batch):
 
 
 def test_a_mask_that_forbids_a_recorded_action_is_refused(make_ppo, make_batch):
-    """Actions and masks that do not belong together are not learned from."""
+    """Actions and masks contradict each other."""
     ppo = make_ppo()
     batch = make_batch(ppo)
     batch.action_mask = np.ones((9, 6, 4), bool)
     batch.action_mask[2, 3, batch.action[2, 3, 0]] = False
     with pytest.raises(ContractError, match="forbidden by its own mask"):
         update(ppo, batch)
-
-
-def test_a_critic_without_its_privileged_leaves_is_refused(make_ppo, make_batch):
-    """Learning needs what acting can do without."""
-    hidden = spaces.Dict({"fog": spaces.Box(-1, 1, (2,), np.float32)})
-    ppo = make_ppo(privileged=hidden)
-    assert update(ppo, make_batch(ppo, privileged={"fog": 2}))[1].samples == 48
-    with pytest.raises(ContractError, match="the batch carries none"):
-        update(ppo, make_batch(ppo))
 
 
 def close(one, other, *, atol) -> None:
@@ -292,13 +283,17 @@ def close(one, other, *, atol) -> None:
         np.testing.assert_allclose(array, other[name], rtol=1e-4, atol=atol, err_msg=name)
 
 
-OPTIONS = {"num_minibatches": 2, "learning_rate": 1e-3, "adam_eps": 1e-3}  # tiny gradients keep their sign's noise down
+OPTIONS = {
+    "num_minibatches": 2,
+    "learning_rate": 1e-3,
+    "adam_eps": 1e-3,
+}  # a large epsilon, as the sign of tiny gradients is noise
 
 
 @pytest.mark.parametrize("kernels", ["onednn", "torch"])
 @pytest.mark.parametrize("action_space", [None, BUTTON_AND_MOVE, spaces.Box(-1, 1, (2,), np.float32)])
 def test_kernels_make_no_difference(make_ppo, make_batch, action_space, kernels):
-    """One update with other kernels and one with torch's own layers end with the same weights up to rounding."""
+    """Updates with fused and with plain layers give equal weights up to rounding."""
     fast, plain = (make_ppo(action_space, cpu_kernels=name, **OPTIONS) for name in (kernels, "plain"))
     batch = make_batch(plain)
     (one, result), (other, expected) = update(fast, batch), update(plain, batch)
@@ -307,7 +302,7 @@ def test_kernels_make_no_difference(make_ppo, make_batch, action_space, kernels)
 
 
 def test_threads_make_no_difference(make_ppo, make_batch):
-    """Three threads of torch and one end with the same weights up to rounding; the same number, to the bit."""
+    """One thread and three give equal weights up to rounding; equal numbers of threads, to the bit."""
     ppo = make_ppo(**OPTIONS)
     batch = make_batch(ppo, steps=32, segments=160)
     before, trained = torch.get_num_threads(), []
@@ -324,9 +319,10 @@ def test_threads_make_no_difference(make_ppo, make_batch):
     assert result.metrics == again.metrics
 
 
-def test_a_critic_without_leaves_is_refused(make_ppo, make_batch):
-    """It is told, and the trainer stays as it was."""
+def test_a_critic_without_its_privileged_leaves_is_refused(make_ppo, make_batch):
+    """Learning needs them, acting does not; the trainer is unchanged."""
     ppo = make_ppo(privileged=spaces.Dict({"fog": spaces.Box(-1, 1, (2,), np.float32)}))
+    assert update(ppo, make_batch(ppo, privileged={"fog": 2}))[1].samples == 48
     trainer, untouched = ppo.make_trainer(seed=1), ppo.make_trainer(seed=1)
     with pytest.raises(ContractError, match="the batch carries none"):
         trainer.update(make_batch(ppo), progress=0.0)
@@ -335,17 +331,17 @@ def test_a_critic_without_leaves_is_refused(make_ppo, make_batch):
 
 
 def test_half_precision_stays_close(make_ppo, make_batch):
-    """Weights, losses and Adam have 32 bits; only what the network computes is rounded."""
+    """Only products of networks are rounded; weights, losses and Adam have 32 bits."""
     half, full = (make_ppo(precision=name, **OPTIONS) for name in ("bf16", "fp32"))
     batch = make_batch(full)
     (one, result), (other, expected) = update(half, batch), update(full, batch)
     assert {array.dtype for array in one.weights().values()} == {np.dtype(np.float32)}
     assert result.metrics == pytest.approx(expected.metrics, rel=0.05, abs=0.02)
     assert not same(one.weights(), other.weights())
-    assert apart(one, other) < 0.2 * apart(full.make_trainer(seed=1), other)
+    assert distance(one, other) < 0.2 * distance(full.make_trainer(seed=1), other)
 
 
-def apart(one, other) -> float:
+def distance(one, other) -> float:
     """Return the distance between the weights of two trainers."""
     others = other.weights()
     return float(np.linalg.norm(np.concatenate([(others[name] - a).ravel() for name, a in one.weights().items()])))
@@ -355,8 +351,8 @@ WIDE = (48, 32)  # enough for gradients to be rounded
 
 
 @pytest.mark.parametrize("kernels", ["auto", "torch", "plain"])
-def test_rounded_gradients_leave_losses_as_they_are(make_ppo, make_batch, kernels):
-    """Where the first step is made the losses are those in 32 bits to the bit, and the step is nearly the same."""
+def test_rounded_gradients_do_not_change_losses(make_ppo, make_batch, kernels):
+    """At the first step, losses are equal to the bit and the step is nearly equal."""
     options = {**OPTIONS, "num_minibatches": 1, "cpu_kernels": kernels, "hidden": WIDE}
     rounded, full = (make_ppo(precision=name, **options) for name in ("bf16-backward", "fp32"))
     batch = make_batch(full)
@@ -364,12 +360,12 @@ def test_rounded_gradients_leave_losses_as_they_are(make_ppo, make_batch, kernel
     norm = result.metrics.pop("grad_norm")
     assert norm == pytest.approx(expected.metrics.pop("grad_norm"), rel=0.01)
     assert result.metrics == expected.metrics
-    assert 0 < apart(one, other) < 0.02 * apart(full.make_trainer(seed=1), other)
+    assert 0 < distance(one, other) < 0.02 * distance(full.make_trainer(seed=1), other)
 
 
 @pytest.mark.parametrize(("native", "same_as"), [(True, "bf16-backward"), (False, "fp32")])
 def test_automatic_precision_follows_the_processor(make_ppo, make_batch, monkeypatch, native, same_as):
-    """It is one of two others."""
+    """It chooses one of two others."""
     monkeypatch.setattr("ludus_ppo.numerics.has_bf16", lambda: native)
     names = ("auto", same_as, "fp32")
     automatic, chosen, full = (make_ppo(precision=name, hidden=WIDE, **OPTIONS) for name in names)
@@ -379,8 +375,8 @@ def test_automatic_precision_follows_the_processor(make_ppo, make_batch, monkeyp
     assert same(weights, update(full, batch)[0].weights()) == (not native)
 
 
-def test_shared_memory_is_read_where_it_lies(make_ppo, make_batch):
-    """Parts of read-only blocks give the same update as arrays of one's own."""
+def test_read_only_views_give_the_same_update(make_ppo, make_batch):
+    """As parts of shared blocks are."""
     ppo = make_ppo()
     batch = make_batch(ppo)
 
@@ -395,7 +391,7 @@ def test_shared_memory_is_read_where_it_lies(make_ppo, make_batch):
 
 
 def test_resuming_is_bit_exact(make_ppo, make_batch, tmp_path):
-    """Three updates, a file, three updates: the same as six updates."""
+    """Three updates, a file and three updates equal six updates."""
     ppo = make_ppo(epochs=2, learning_rate=0.01)
     batches = [make_batch(ppo, seed=seed) for seed in range(6)]
     straight, first, second = (ppo.make_trainer(seed=seed) for seed in (1, 1, 77))
@@ -415,14 +411,14 @@ def test_resuming_is_bit_exact(make_ppo, make_batch, tmp_path):
 
 
 def test_the_state_of_another_network_is_refused(make_ppo):
-    """An optimiser state that does not fit is not half loaded."""
+    """Shapes that do not fit raise an error."""
     trainer, other = make_ppo().make_trainer(seed=1), make_ppo(spaces.Discrete(5)).make_trainer(seed=1)
     with pytest.raises(ModelError, match="has shape"):
         trainer.load_state(other.state())
 
 
-def test_seeds_make_the_weights(make_ppo):
-    """Equal seeds give equal weights and leave torch's global generator alone."""
+def test_equal_seeds_give_equal_weights(make_ppo):
+    """Torch's global generator is not used."""
     torch.manual_seed(0)
     expected = torch.rand(1)
     torch.manual_seed(0)
@@ -433,7 +429,7 @@ def test_seeds_make_the_weights(make_ppo):
 
 
 def test_learning_imports_no_compiler():
-    """Neither torch's nor the algebra that comes with it: half a second and 36 MB of every learner."""
+    """Neither torch's compiler nor sympy, which cost half a second and 36 MB in every learner."""
     code = """
 import sys
 from ludus.testing import check_algorithm

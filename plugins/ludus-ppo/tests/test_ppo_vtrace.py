@@ -1,4 +1,4 @@
-"""V-trace: advantages and returns for decisions that older weights made."""
+"""V-trace: advantages and returns of decisions by older weights."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ def test_vtrace_by_hand():
     )
 
 
-def test_a_match_that_ends_neither_bootstraps_nor_hears_of_the_next():
-    """What is undefined may hold anything."""
+def test_a_terminated_match_does_not_bootstrap():
+    """Undefined entries have no influence."""
     nan = float("nan")
     advantage, returns = estimate(
         column(1, 2, nan, nan),
@@ -62,7 +62,7 @@ def test_a_match_that_ends_neither_bootstraps_nor_hears_of_the_next():
 
 
 def test_without_staleness_returns_are_those_of_gae():
-    """With all ratios 1, V-trace's targets are λ-returns; clips at or above 1 change nothing."""
+    """With all ratios 1, the targets of V-trace are λ-returns; clips at or above 1 have no influence."""
     generator = torch.Generator().manual_seed(0)
     reward, value = torch.randn(9, 3, generator=generator), torch.randn(9, 3, generator=generator)
     terminated, trainable = torch.rand(9, 3, generator=generator) < 0.2, torch.ones(9, 3, dtype=torch.bool)
@@ -118,8 +118,8 @@ def same(one, other, atol=1e-6):
         np.testing.assert_allclose(array, other[name], rtol=1e-4, atol=atol, err_msg=name)
 
 
-def test_fresh_decisions_are_learned_from_as_with_gae(make_ppo, make_batch):
-    """At λ = 1 with the weights that decided, both estimators are the same numbers."""
+def test_fresh_decisions_are_learned_as_with_gae(make_ppo, make_batch):
+    """With λ = 1 and the weights that decided, both estimators are equal."""
     options = {"gae_lambda": 1.0, "num_minibatches": 2, "adam_eps": 1e-3}
     plain, corrected = make_ppo(**options), make_ppo(advantage="vtrace", **options)
     batch = make_batch(plain)
@@ -130,13 +130,13 @@ def test_fresh_decisions_are_learned_from_as_with_gae(make_ppo, make_batch):
 
 
 def test_stale_decisions_are_corrected(make_ppo, make_batch):
-    """Values are today's, and rewards of actions that became unlikely count less."""
+    """Values are those of the current weights, and rewards of actions that became unlikely count less."""
     options = {"gae_lambda": 1.0, "num_minibatches": 1, "normalize_advantage": False}
     ppo = make_ppo(advantage="vtrace", **options)
     batch = make_batch(ppo)
     fresh = ppo.make_trainer(seed=1).update(batch, progress=0.0).metrics
-    batch.extras["value"] += 100  # what was recorded is not used
-    batch.extras["log_prob"] += 1.0  # all actions were more likely then
+    batch.extras["value"] += 100  # recorded values are not used
+    batch.extras["log_prob"] += 1.0  # all actions were more likely when recorded
     stale = ppo.make_trainer(seed=1).update(batch, progress=0.0).metrics
     assert abs(stale["return_mean"]) < 50
     assert stale["return_mean"] != pytest.approx(fresh["return_mean"], abs=1e-3)
