@@ -78,7 +78,7 @@ class Weighted(Made):
 
 
 def fixed(config, *, build):
-    """Make a matchmaker with a part that its options do not name."""
+    """Make a matchmaker with a part that no option names."""
     return build("ghost")
 
 
@@ -112,22 +112,22 @@ class Crashing(Configured):
 
 
 def crash(config, **arguments):
-    """Fail as a careless plugin does."""
+    """Raise an exception that is not one of ludus."""
     raise ZeroDivisionError("division by zero")
 
 
 def reject(config, **arguments):
-    """Fail as a careful plugin does."""
+    """Raise a ContractError."""
     raise ContractError("no such board")
 
 
 def lack(config, **arguments):
-    """Fail with another error of ludus."""
+    """Raise another error of ludus."""
     raise ModelError("weights are missing")
 
 
 def component(name, factory, config=None, **kwargs):
-    """Return a component of this module's factories."""
+    """Return a component of a factory of this module."""
     path = None if config is None else f"{MODULE}:{config.__name__}"
     return Component(name=name, factory=f"{MODULE}:{factory.__name__}", config=path, **kwargs)
 
@@ -183,14 +183,14 @@ def _importable(monkeypatch):
 
 @pytest.fixture
 def plugins():
-    """Return plugins that offer all of the above."""
+    """Return plugins with all components above."""
     report = PluginReport(name="all", distribution="ludus-all", version="1", status="ok", offers=OFFERS)
     return Plugins([LoadedPlugin(report=report)])
 
 
 @pytest.fixture
 def configure(plugins):
-    """Return a parser of a small configuration with overrides."""
+    """Return a function that parses a small configuration with overrides."""
 
     def parse(*overrides):
         data = {"environment": {"name": "game"}, "players": {"main": {"algorithm": "algo", "matchmaker": "mix"}}}
@@ -200,18 +200,18 @@ def configure(plugins):
 
 
 def test_environment(configure):
-    """An environment is made with its number of matches."""
+    """The number of matches is passed to the factory."""
     assert make_environment(configure().environment, 5).num_matches == 5
 
 
 def test_environment_of_another_size(configure):
-    """An environment that ignores the number asked for is blamed at once."""
+    """A wrong number of matches is an error that names the environment."""
     with pytest.raises(ContractError, match="environment 'odd': has 3 matches, expected 5"):
         make_environment(configure("environment.name=odd").environment, 5)
 
 
-def test_crash_in_a_factory(configure):
-    """What a factory raises becomes one line with component, exception and message."""
+def test_exception_of_a_factory(configure):
+    """It becomes one line with component, exception and message."""
     with pytest.raises(PluginError, match="environment 'crash' failed: ZeroDivisionError: division by zero") as error:
         make_environment(configure("environment.name=crash").environment, 5)
     assert isinstance(error.value.__cause__, ZeroDivisionError)
@@ -236,47 +236,47 @@ def failing(configure, monkeypatch):
 
 
 @pytest.mark.parametrize("error", [SystemExit(0), PanicException("at lib.rs:3")], ids=repr)
-def test_a_factory_that_exits_is_told_like_one_that_raises(failing, error):
-    """Else a run that never began, or a check of it, would end as if all were well; a panic is no traceback either."""
+def test_exit_of_a_factory_is_wrapped(failing, error):
+    """SystemExit and panics of Rust code become a PluginError."""
     told = f"algorithm 'algo' failed: {type(error).__name__}: {error} — LUDUS_DEBUG=1 shows where"
     with pytest.raises(PluginError, match=f"^{told}$"):
         failing(error)
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, GeneratorExit])
-def test_what_comes_from_outside_is_no_fault_of_a_factory(failing, error):
-    """Ctrl-C ends a command wherever it is."""
+def test_keyboard_interrupt_in_a_factory_is_raised(failing, error):
+    """It is not an error of the factory."""
     with pytest.raises(error):
         failing(error)
 
 
-def test_an_environment_that_exits_when_closed_is_named():
-    """A check would end with it, as if all were well."""
+def test_exit_of_a_closing_environment_is_wrapped():
+    """The error names the environment."""
     environment = SimpleNamespace(spec=SimpleNamespace(name="board"), close=lambda: sys.exit(0))
     with pytest.raises(PluginError, match=r"^environment 'board' failed: SystemExit: 0 "):
         close_environment(environment)
 
 
 def test_contract_error_in_a_factory_names_the_component(configure):
-    """A factory's own ContractError gets the component's name."""
+    """The name is a prefix of the message."""
     with pytest.raises(ContractError, match=r"^environment 'reject': no such board$"):
         make_environment(configure("environment.name=reject").environment, 5)
 
 
-def test_other_errors_of_ludus_pass(configure):
-    """Errors that ludus itself defines are not wrapped."""
+def test_other_errors_of_ludus_are_raised(configure):
+    """They are not wrapped."""
     with pytest.raises(ModelError, match=r"^weights are missing$"):
         make_environment(configure("environment.name=lack").environment, 5)
 
 
 def test_agent(configure):
-    """An agent is told the spec and the role it plays."""
+    """The specification and the role are passed to the factory."""
     agent = make_agent(configure("anchors.a.agent=bot").anchors["a"].agent, SPEC, "player")
     assert agent.arguments == {"spec": SPEC, "role": "player"}
 
 
 def test_agent_for_another_environment(configure, plugins):
-    """An agent is not put into a game that it does not know."""
+    """An agent of another environment is an error."""
     chosen = configure("anchors.a.agent=bot").anchors["a"].agent
     stranger = plugins.get("agent", "stranger")
     chosen = type(chosen)(kind="agent", name="stranger", config=None, component=stranger)
@@ -285,12 +285,12 @@ def test_agent_for_another_environment(configure, plugins):
 
 
 def test_learned_role_defaults_to_the_only_one(configure):
-    """A symmetric game has one role, which need not be named."""
+    """The role of a symmetric game may be omitted."""
     assert learned_role(configure().players["main"], SPEC) is ROLE
 
 
 def test_learned_role_by_name(configure):
-    """A player learns the role it names."""
+    """The role is that of the player's option."""
     assert learned_role(configure("players.main.role=mouse").players["main"], TWO_ROLES).name == "mouse"
 
 
@@ -303,19 +303,19 @@ def test_learned_role_by_name(configure):
     ],
 )
 def test_learned_role_wrong(configure, overrides, spec, problem):
-    """A role that is missing or unknown is a configuration error with the roles there are."""
+    """A missing or unknown role is an error that lists the roles."""
     with pytest.raises(ConfigError) as error:
         learned_role(configure(*overrides).players["main"], spec)
     assert error.value.problems == (problem,)
 
 
 def test_player_without_interfaces_sees_the_role(configure):
-    """Without interfaces nothing is put between."""
+    """The role is unchanged."""
     assert player_role(configure().players["main"], ROLE) == (ROLE, None)
 
 
 def test_player_with_interfaces(configure):
-    """Interfaces change the spaces, one after the other."""
+    """Interfaces transform the spaces in order."""
     player = configure('players.main.interfaces=["double", "double"]').players["main"]
     role, interface = player_role(player, ROLE)
     assert role.observation_space.shape == (12,)
@@ -333,14 +333,14 @@ def test_player_with_interfaces(configure):
     ],
 )
 def test_interface_that_fails(configure, name, kind, problem):
-    """An interface that cannot be made or bound is named."""
+    """The error of a factory or of `bind` names the interface."""
     player = configure(f'players.main.interfaces=["{name}"]').players["main"]
     with pytest.raises(kind, match=problem):
         player_role(player, ROLE)
 
 
 def test_algorithm_gets_role_and_network(configure):
-    """An algorithm is given the role and may build the player's network."""
+    """The context can build the network of the player."""
     algorithm = make_algorithm(configure("players.main.network=net").players["main"], ROLE)
     context = algorithm.arguments["context"]
     request = NetworkRequest(observation={}, heads={})
@@ -348,8 +348,8 @@ def test_algorithm_gets_role_and_network(configure):
     assert context.build_network(request).arguments == {"request": request}
 
 
-def test_a_network_says_which_option_of_the_player_is_wrong(configure, monkeypatch):
-    """It knows the option, and ludus where that stands."""
+def test_config_error_of_a_network_has_the_path_of_the_option(configure, monkeypatch):
+    """The factory names the option only."""
 
     def refuse(_config, *, request):
         raise ConfigError("units: expected more")
@@ -361,8 +361,8 @@ def test_a_network_says_which_option_of_the_player_is_wrong(configure, monkeypat
         context.build_network(NetworkRequest(observation={}, heads={}))
 
 
-def test_a_network_is_a_module(configure, monkeypatch):
-    """The line names the network, and says what its factory returned."""
+def test_network_must_be_a_module(configure, monkeypatch):
+    """The error names the network and the returned object."""
 
     class Asking(Made):
         def make_policy(self):
@@ -376,8 +376,8 @@ def test_a_network_is_a_module(configure, monkeypatch):
         make_networks(player, ROLE)
 
 
-def test_a_factory_that_returns_nothing_is_named(configure, monkeypatch):
-    """Whatever would have stumbled over it later."""
+def test_factory_that_returns_none(configure, monkeypatch):
+    """The error names the component."""
     player = configure().players["main"]
     monkeypatch.setattr(Component, "load_factory", lambda _: lambda *_args, **_more: None)
     with pytest.raises(ContractError, match=r"^algorithm 'algo': its factory returned None"):
@@ -385,14 +385,14 @@ def test_a_factory_that_returns_nothing_is_named(configure, monkeypatch):
 
 
 def test_algorithm_without_network(configure):
-    """An algorithm that asks for a network where none is configured ends in a configuration error."""
+    """An algorithm that needs a network raises a ConfigError."""
     algorithm = make_algorithm(configure().players["main"], ROLE)
     with pytest.raises(ConfigError, match=r"players\.main\.network: missing; the algorithm 'algo' needs a network"):
         algorithm.arguments["context"].build_network(NetworkRequest(observation={}, heads={}))
 
 
 def test_matchmaker_with_parts(configure, plugins):
-    """A mixture builds its parts as the player's section configures them."""
+    """A mixture builds its parts with the options of the player's section."""
     player = configure('players.main.mix.parts=["other", "leaf"]', 'players.main.other.parts=["leaf"]').players["main"]
     mix = make_matchmaker(plugins, player)
     assert [type(part) for part in mix.parts] == [Mix, Made]
@@ -400,7 +400,7 @@ def test_matchmaker_with_parts(configure, plugins):
 
 
 def test_options_of_a_part_of_a_part(configure, plugins):
-    """They are as good as those of a part."""
+    """They are in the player's section too."""
     parts = ("mix.parts=['other']", "other.parts=['third']", "third.parts=['leaf']")
     player = configure(*(f"players.main.{part}" for part in parts)).players["main"]
     mix = make_matchmaker(plugins, player)
@@ -415,14 +415,14 @@ def test_options_of_a_part_of_a_part(configure, plugins):
     ],
 )
 def test_matchmaker_that_contains_itself(configure, plugins, overrides, cycle):
-    """A mixture of itself is reported instead of recursing for ever."""
+    """The cycle is an error."""
     with pytest.raises(ConfigError, match=rf"^players\.main\.\w+\.parts\.0: {cycle} contains itself$"):
         make_matchmaker(plugins, configure(*overrides).players["main"])
 
 
 @pytest.mark.parametrize("where", ["players.main", "evaluation"])
 def test_matchmaker_part_that_is_named_by_a_key(configure, plugins, where):
-    """The key is where the mistake is told, whatever else the options say; likewise in the evaluation's section."""
+    """The error names the key of the option, in sections of players and of the evaluation."""
     config = configure(f"{where}.matchmaker=weighted", f"{where}.weighted.weights={{leaf=1.0, nobody=2.0}}")
     section = config.evaluation if where == "evaluation" else config.players["main"]
     with pytest.raises(ConfigError, match=rf"^{where}\.weighted\.weights\.nobody: no installed plugin provides the"):
@@ -430,7 +430,7 @@ def test_matchmaker_part_that_is_named_by_a_key(configure, plugins, where):
 
 
 def test_matchmaker_part_that_no_option_names(configure, plugins):
-    """It is told under its own name."""
+    """The error names the part."""
     with pytest.raises(
         ConfigError, match=r"^players\.main\.ghost: no installed plugin provides the matchmaker 'ghost'"
     ):
@@ -438,7 +438,7 @@ def test_matchmaker_part_that_no_option_names(configure, plugins):
 
 
 def test_matchmaker_part_that_is_not_installed(configure, plugins):
-    """An unknown part of a mixture is a configuration error, told where the mixture names it."""
+    """The error names the option of the mixture."""
     with pytest.raises(
         ConfigError, match=r"^players\.main\.mix\.parts\.0: no installed plugin provides the matchmaker 'nobody'"
     ):
@@ -447,7 +447,7 @@ def test_matchmaker_part_that_is_not_installed(configure, plugins):
 
 @pytest.mark.parametrize("parts", [[], ["leaf"]])
 def test_options_of_a_matchmaker_that_is_no_part(configure, plugins, parts):
-    """They would have no effect, which is a mistake."""
+    """Unused options are an error."""
     player = configure(f"players.main.mix.parts={parts}", 'players.main.other.parts=["leaf"]').players["main"]
     with pytest.raises(ConfigError) as error:
         make_matchmaker(plugins, player)
@@ -457,31 +457,31 @@ def test_options_of_a_matchmaker_that_is_no_part(configure, plugins, parts):
 
 
 def test_evaluation_uses_the_first_players_matchmaker(configure, plugins):
-    """Without a choice of its own, evaluation asks the first player's matchmaker."""
+    """It is the default."""
     config = configure('players.main.mix.parts=["leaf"]')
     assert make_evaluation_matchmaker(plugins, config).config == MixConfig(parts=["leaf"])
 
 
 def test_evaluation_with_its_own_matchmaker(configure, plugins):
-    """Evaluation may be configured apart."""
+    """Its section has options of its own."""
     config = configure("evaluation.matchmaker=other", 'evaluation.other.parts=["leaf"]')
     assert make_evaluation_matchmaker(plugins, config).config == MixConfig(parts=["leaf"])
 
 
 def test_evaluation_section_without_matchmaker(configure, plugins):
-    """Asking the evaluation section for a matchmaker it does not choose is an error."""
+    """Making its matchmaker is an error."""
     with pytest.raises(ConfigError, match=r"evaluation\.matchmaker: missing"):
         make_matchmaker(plugins, configure().evaluation)
 
 
 def test_rating(configure):
-    """It is told of anchors and seats."""
+    """Anchors and seats are passed to the factory."""
     made = make(configure().league.rating, anchors=("a",), seats=())
     assert made.arguments == {"anchors": ("a",), "seats": ()}
 
 
 def test_sink_and_launcher(configure, tmp_path):
-    """A sink is told where to write; a launcher only its options."""
+    """The run folder is passed to a sink, and only options to a launcher."""
     config = configure('metrics.sinks=["console"]')
     assert make(config.metrics.sinks[0], run_dir=tmp_path).arguments == {"run_dir": tmp_path}
     assert config.launcher is not None

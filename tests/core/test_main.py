@@ -42,14 +42,14 @@ def command(monkeypatch):
 
 
 def test_success_is_zero(command, capsys):
-    """What the command prints is what is seen."""
+    """The output of the command is unchanged."""
     command(lambda: click.echo("done"))
     assert __main__.main(["train"]) == 0
     assert capsys.readouterr().out == "done\n"
 
 
-def test_a_ludus_error_is_one_line_per_problem(command, capsys):
-    """No traceback, status 1, on standard error."""
+def test_ludus_errors_are_printed_as_lines(command, capsys):
+    """Standard error has one line per problem and no traceback; the status is 1."""
 
     def fail():
         raise ConfigError("a.toml:x: wrong", "a.toml:y: wrong too")
@@ -59,7 +59,7 @@ def test_a_ludus_error_is_one_line_per_problem(command, capsys):
     assert capsys.readouterr().err == "error: a.toml:x: wrong\nerror: a.toml:y: wrong too\n"
 
 
-def test_an_error_without_words_has_a_name(command, capsys):
+def test_error_without_a_message_prints_its_class(command, capsys):
     """There is always a line."""
 
     def fail():
@@ -70,8 +70,8 @@ def test_an_error_without_words_has_a_name(command, capsys):
     assert capsys.readouterr().err == "error: ConfigError\n"
 
 
-def test_control_characters_of_an_error_do_not_reach_the_terminal(command, capsys):
-    """Names of somebody else's league may hold orders to it; other letters stay."""
+def test_control_characters_of_errors_are_escaped(command, capsys):
+    """Names of a foreign league may contain them; other characters are unchanged."""
 
     def fail():
         raise ConfigError("there are: random, mini\x1b]0;title\x07max, \x9b2J, käthe")
@@ -81,8 +81,8 @@ def test_control_characters_of_an_error_do_not_reach_the_terminal(command, capsy
     assert capsys.readouterr().err == "error: there are: random, mini\\x1b]0;title\\x07max, \\x9b2J, käthe\n"
 
 
-def test_debugging_shows_where(command, monkeypatch):
-    """With LUDUS_DEBUG the exception is let through."""
+def test_ludus_debug_raises_the_error(command, monkeypatch):
+    """The traceback is shown."""
 
     def fail():
         raise ConfigError("wrong")
@@ -100,8 +100,8 @@ def test_other_exceptions_are_not_hidden(command):
         __main__.main(["train"])
 
 
-def test_a_lack_of_memory_is_one_line(command, capsys):
-    """NumPy says how much was asked for, which follows from numbers that a person gave."""
+def test_memory_error_is_one_line(command, capsys):
+    """The line holds the message of NumPy and a suggestion."""
     command(lambda: np.zeros(2**59))
     assert __main__.main(["train"]) == 1
     err = capsys.readouterr().err
@@ -109,8 +109,8 @@ def test_a_lack_of_memory_is_one_line(command, capsys):
     assert err.endswith(" — lower what is large, such as sampling.matches; LUDUS_DEBUG=1 shows where\n")
 
 
-def test_a_file_that_cannot_be_used_is_one_line(command, capsys, tmp_path):
-    """Whichever command wanted it; a failure without a file is a bug and shows its traceback."""
+def test_os_error_of_a_file_is_one_line(command, capsys, tmp_path):
+    """An OSError without a file is a bug and shows its traceback."""
     command(lambda: (tmp_path / "none" / "x").write_text("x"))
     assert __main__.main(["train"]) == 1
     err = capsys.readouterr().err
@@ -125,8 +125,8 @@ def test_a_file_that_cannot_be_used_is_one_line(command, capsys, tmp_path):
 
 
 @pytest.mark.parametrize("exception", [KeyboardInterrupt, click.Abort])
-def test_interruption_is_130(command, capsys, exception):
-    """As shells report it."""
+def test_interrupt_exits_with_130(command, capsys, exception):
+    """Shells use this status too."""
 
     def stop():
         raise exception
@@ -137,7 +137,7 @@ def test_interruption_is_130(command, capsys, exception):
 
 
 def test_exit_statuses_of_commands_are_kept(command):
-    """Both ways to say it."""
+    """`ctx.exit` and a returned status both work."""
     command(lambda: click.get_current_context().exit(3))
     assert __main__.main(["train"]) == 3
     command(lambda: 4)
@@ -145,21 +145,21 @@ def test_exit_statuses_of_commands_are_kept(command):
 
 
 def test_usage_errors_are_those_of_click(capsys):
-    """Status 2 and a hint to the help."""
+    """The status is 2, and a hint names the help."""
     assert __main__.main(["train", "--nonsense"]) == 2
     assert "ludus train --help" in capsys.readouterr().err
 
 
-def test_unknown_commands_are_guessed(capsys):
-    """Commands of plugins are proposed as well; where none is close, its plugin may not be installed."""
+def test_unknown_command_suggests_a_similar_one(capsys):
+    """Commands of plugins are suggested too; otherwise the message names plugins as their source."""
     assert __main__.main(["dummy-helo"]) == 2
     assert "No such command 'dummy-helo'. Did you mean 'dummy-hello'?\n" in capsys.readouterr().err
     assert __main__.main(["fly"]) == 2
     assert "No such command 'fly'. Commands come with plugins (pip install ludus-…);" in capsys.readouterr().err
 
 
-def test_a_command_may_be_missing_because_its_plugin_is(monkeypatch, capsys):
-    """Those that could not be loaded are told, and why; so are those that were not to be."""
+def test_unknown_command_lists_plugins_that_are_not_loaded(monkeypatch, capsys):
+    """The message holds broken and blocked plugins with reasons."""
     reports = [
         PluginReport(name="x", distribution="ludus-x", version="1", status="broken", problems=("ImportError: z",)),
         PluginReport(name="y", distribution="ludus-y", version="1", status="blocked", problems=("by you",)),
@@ -175,8 +175,8 @@ def test_a_command_may_be_missing_because_its_plugin_is(monkeypatch, capsys):
     )
 
 
-def test_hidden_commands_are_a_problem():
-    """A plugin's command with the name of a built-in one would never run."""
+def test_hidden_command_is_a_problem():
+    """A plugin's command with the name of a built-in command never runs."""
     train = Component(name="train", factory="a:b")
     report = PluginReport(name="x", distribution="ludus-x", version="1", offers={"command": (train,)})
     (line,) = Plugins([LoadedPlugin(report=report)]).problems()
@@ -184,18 +184,18 @@ def test_hidden_commands_are_a_problem():
 
 
 def test_commands_of_plugins_run(capsys):
-    """The arguments reach them."""
+    """The arguments are passed to the command."""
     assert __main__.main(["dummy-hello", "ludus"]) == 0
     assert capsys.readouterr().out == "hello ludus\n"
 
 
 def test_commands_of_blocked_plugins_are_unknown():
-    """Blocking on the command line works before the command is looked up."""
+    """The options that block plugins are processed before the command."""
     assert __main__.main(["--block-plugin", "dummy", "dummy-hello"]) == 2
 
 
-def test_a_command_must_be_a_command(monkeypatch, capsys):
-    """Anything else is the plugin's error."""
+def test_command_factory_must_be_a_click_command(monkeypatch, capsys):
+    """Any other object is an error of the plugin."""
     wrong = Component(name="dummy-hello", factory="collections:OrderedDict")
     loaded = SimpleNamespace(components=lambda kind: {"dummy-hello": wrong}, get=lambda kind, name: wrong)
     monkeypatch.setattr(__main__, "load_plugins", lambda: loaded)
@@ -206,15 +206,15 @@ def test_a_command_must_be_a_command(monkeypatch, capsys):
 @pytest.mark.parametrize(
     ("option", "variable"), [("--block-plugin", BLOCK_VARIABLE), ("--allow-plugin", ALLOW_VARIABLE)]
 )
-def test_children_inherit_the_choice_of_plugins(monkeypatch, option, variable):
-    """The options extend the environment variables."""
+def test_plugin_options_extend_the_environment_variables(monkeypatch, option, variable):
+    """Child processes inherit them."""
     monkeypatch.setenv(variable, "first")
     assert __main__.main([option, "a", option, "b", "--help"]) == 0
     assert os.environ[variable] == "first,a,b"
 
 
-def test_help_lists_every_command(capsys):
-    """Built-in ones with their lines, those of plugins apart."""
+def test_help_lists_all_commands(capsys):
+    """Built-in commands and those of plugins have separate sections."""
     assert __main__.main(["--help"]) == 0
     out = capsys.readouterr().out
     assert all(name in out and entry.summary in out for name, entry in BUILT_IN_COMMANDS.items())
@@ -222,20 +222,20 @@ def test_help_lists_every_command(capsys):
 
 
 def test_version(capsys):
-    """Of the core."""
+    """It is that of the core."""
     assert __main__.main(["--version"]) == 0
     assert __version__ in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("name", BUILT_IN_COMMANDS)
 def test_built_in_commands_exist(name, capsys):
-    """The table leads to a command with the help it promises to have."""
+    """Every factory of the table is a command with help."""
     assert __main__.main([name, "--help"]) == 0
     assert capsys.readouterr().out.startswith(f"Usage: ludus {name}")
 
 
-def helped(descriptor, unbuffered):
-    """Return how ``python -m ludus --help`` ended, which printed to this descriptor."""
+def run_help(descriptor, unbuffered):
+    """Run ``python -m ludus --help`` with its output on this descriptor, and return the result."""
     try:
         return subprocess.run(
             [sys.executable, "-m", "ludus", "--help"],
@@ -251,11 +251,11 @@ def helped(descriptor, unbuffered):
 
 
 @pytest.mark.parametrize("unbuffered", ["", "1"])
-def test_python_m_ludus_and_a_closed_pipe(unbuffered):
-    """The module runs as a program, and nobody reading it is no drama, whether it notices early or at the end."""
+def test_closed_pipe_exits_with_141(unbuffered):
+    """The output may fail early or at exit; there is no traceback."""
     reader, writer = os.pipe()
     os.close(reader)
-    done = helped(writer, unbuffered)
+    done = run_help(writer, unbuffered)
     assert (done.stderr, done.returncode) == ("", 141)
 
 
@@ -263,8 +263,8 @@ def test_python_m_ludus_and_a_closed_pipe(unbuffered):
     ("encoding", "character", "shown"),
     [("ascii", "→", rb"\u2192"), ("latin-1", "…", rb"\u2026"), ("utf-8", "\udcff", rb"\udcff")],
 )
-def test_a_character_that_the_encoding_lacks_is_its_number(command, monkeypatch, encoding, character, shown):
-    """Both streams go on with the rest of the line, and with the next; names of files may hold what no encoding has."""
+def test_unencodable_characters_are_escaped(command, monkeypatch, encoding, character, shown):
+    """Names of files may contain them, on standard output and standard error."""
     out, err = (io.TextIOWrapper(io.BytesIO(), encoding=encoding) for _ in range(2))
     monkeypatch.setattr(sys, "stdout", out)
     monkeypatch.setattr(sys, "stderr", err)
@@ -281,8 +281,8 @@ def test_a_character_that_the_encoding_lacks_is_its_number(command, monkeypatch,
 
 
 @pytest.mark.parametrize(("no_color", "seen"), [("", b"\x1b[32mok\x1b[0m\r\n"), ("1", b"ok\r\n")])
-def test_whoever_wants_no_colours_has_none(command, monkeypatch, no_color, seen):
-    """At a terminal; elsewhere there are none anyway."""
+def test_no_color_disables_colours(command, monkeypatch, no_color, seen):
+    """The test writes to a terminal; other outputs have no colours."""
     monkeypatch.setenv("NO_COLOR", no_color)
     command(lambda: click.echo(click.style("ok", fg="green")))
     master, terminal = pty.openpty()
@@ -309,16 +309,16 @@ def full_disk():
 
 @pytest.mark.parametrize("unbuffered", ["", "1"])
 @pytest.mark.parametrize(("output", "why"), [(lost_terminal, "Input/output error"), (full_disk, "No space left")])
-def test_output_that_reaches_nobody_is_one_line(output, why, unbuffered):
-    """Not a traceback, and told as a closed pipe is, to programs."""
-    done = helped(output(), unbuffered)
+def test_lost_output_is_one_line(output, why, unbuffered):
+    """There is no traceback, and the status is that of a closed pipe."""
+    done = run_help(output(), unbuffered)
     assert done.returncode == 141
     assert done.stderr.startswith(f"error: standard output: {why}")
     assert len(done.stderr.splitlines()) == 1
 
 
-def test_a_disk_that_is_full_elsewhere_is_not_hidden(command):
-    """The standard output has room: the error is of a file that a command writes."""
+def test_full_disk_of_another_file_is_raised(command):
+    """Standard output can be written, so the error is that of the command."""
 
     def fail():
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -328,8 +328,8 @@ def test_a_disk_that_is_full_elsewhere_is_not_hidden(command):
         __main__.main(["train"])
 
 
-def test_a_status_survives_a_lost_terminal(command, monkeypatch):
-    """Where an error cannot be told, its status still says that there was one."""
+def test_status_is_kept_if_errors_cannot_be_printed(command, monkeypatch):
+    """The status still reports the error."""
 
     def fail():
         raise ConfigError("wrong")

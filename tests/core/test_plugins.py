@@ -22,7 +22,7 @@ def ludus_register_agents():
 
 @pytest.fixture
 def installed(tmp_path, monkeypatch):
-    """Install distributions made of one plugin module each, and nothing else."""
+    """Return an installer of distributions of one plugin module each, which hides all other distributions."""
     monkeypatch.delenv(ALLOW_VARIABLE, raising=False)
     monkeypatch.delenv(BLOCK_VARIABLE, raising=False)
     monkeypatch.syspath_prepend(tmp_path)
@@ -55,8 +55,8 @@ def only(loaded):
     return report
 
 
-def test_a_good_plugin_is_listed(installed):
-    """Its report says where it comes from and what it offers."""
+def test_valid_plugin_is_reported(installed):
+    """The report holds its distribution, version and components."""
     installed("good", GOOD.format(name="a"))
     report = only(installed.load())
     assert (report.name, report.distribution, report.version, report.status) == ("good", "ludus-good", "1.2", "ok")
@@ -65,7 +65,7 @@ def test_a_good_plugin_is_listed(installed):
 
 
 def test_components_are_found_by_kind_and_name(installed):
-    """`components`, `get` and `provider` agree."""
+    """`components`, `get` and `provider` return the same component."""
     installed("good", GOOD.format(name="test-a"))
     loaded = installed.load(allow=["good"])
     assert list(loaded.components("agent")) == ["test-a"]
@@ -123,8 +123,8 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("case", BROKEN)
-def test_a_broken_plugin_is_one_line(installed, case):
-    """It is reported in one line with the cause and how to disable it, and the good one is there all the same."""
+def test_broken_plugin_is_reported(installed, case):
+    """One line holds the cause and how to disable the plugin; other plugins are loaded."""
     code, cause = BROKEN[case]
     installed("bad", code)
     installed("good", GOOD.format(name="test-good"))
@@ -147,30 +147,30 @@ RAISES = {
 
 
 @pytest.mark.parametrize("case", RAISES)
-def test_the_line_says_where_a_plugin_raised(installed, case):
-    """It names the innermost line of the plugin, not that of ludus which refused what it registers."""
+def test_problem_names_the_line_of_the_plugin(installed, case):
+    """It is the innermost line of the plugin's package."""
     code, number = RAISES[case]
     module = installed("bad", code)
     assert f"({module}, line {number}) — fix it" in only(installed.load()).problems[0]
 
 
 @pytest.mark.parametrize("debug", ["", "1"])
-def test_tracebacks_of_loading_are_shown_on_request(installed, monkeypatch, caplog, debug):
-    """The variable is LUDUS_DEBUG, as for all errors."""
+def test_ludus_debug_logs_tracebacks_of_loading(installed, monkeypatch, caplog, debug):
+    """LUDUS_DEBUG applies to all errors."""
     installed("bad", GOOD.format(name="A b"))
     monkeypatch.setenv("LUDUS_DEBUG", debug)
     installed.load(allow=["bad"])
     assert ("in ludus_register_agents" in caplog.text) == bool(debug)
 
 
-def test_generators_are_fine(installed):
-    """A register hook may yield its components."""
+def test_register_hook_may_be_a_generator(installed):
+    """It yields components."""
     installed("good", GOOD.format(name="a").replace("return [", "yield ").replace(")]", ")"))
     assert [part.name for part in only(installed.load()).offers["agent"]] == ["a"]
 
 
-def test_a_newer_api_level_is_refused(installed):
-    """The line says which level is needed and what to upgrade."""
+def test_newer_api_level_is_refused(installed):
+    """The problem names the level and suggests an upgrade."""
     installed("new", f"LUDUS_API = {API_LEVEL + 1}\n" + GOOD.format(name="a"))
     report = only(installed.load())
     assert report.status == "refused"
@@ -179,14 +179,14 @@ def test_a_newer_api_level_is_refused(installed):
     assert "upgrade ludus" in report.problems[0]
 
 
-def test_the_own_api_level_is_fine(installed):
-    """A plugin made for this level loads."""
+def test_current_api_level_is_accepted(installed):
+    """The plugin is loaded."""
     installed("same", f"LUDUS_API = {API_LEVEL}")
     assert only(installed.load()).status == "ok"
 
 
-def test_a_module_without_hooks_is_told_of(installed):
-    """Its entry point may name the wrong module; one that has hooks and no components today is fine."""
+def test_module_without_hooks_has_a_problem(installed):
+    """The entry point may name the wrong module; hooks that return no components are fine."""
     module = installed("wrong", "import ludus")
     installed("zero", "from ludus import hookimpl\n@hookimpl\ndef ludus_register_agents(): return []")
     wrong, zero = installed.load().reports
@@ -195,21 +195,21 @@ def test_a_module_without_hooks_is_told_of(installed):
     assert zero.problems == ()
 
 
-def test_two_entry_points_of_one_name_both_load(installed):
+def test_entry_points_of_one_name_are_all_loaded(installed):
     """Neither shadows the other."""
     installed("one", GOOD.format(name="a"), points=["same"])
     installed("two", GOOD.format(name="b"), points=["same"])
     assert [(report.name, report.status) for report in installed.load().reports] == [("same", "ok")] * 2
 
 
-def test_two_entry_points_of_one_module_clash_openly(installed):
-    """A module named twice is two plugins that offer the same."""
+def test_entry_points_of_one_module_clash(installed):
+    """They are two plugins with equal components."""
     installed("one", GOOD.format(name="a"), points=["x", "y"])
     assert all("'a' is provided by" in report.problems[0] for report in installed.load().reports)
 
 
-def test_a_distribution_seen_twice_counts_once(installed, tmp_path, monkeypatch):
-    """As happens where its metadata lies in two folders of the path."""
+def test_duplicate_distribution_is_loaded_once(installed, tmp_path, monkeypatch):
+    """Its metadata may be in two folders of sys.path."""
     installed("one", GOOD.format(name="a"))
     second = tmp_path / "second"
     shutil.copytree(tmp_path / "ludus_one-1.2.dist-info", second / "ludus_one-1.2.dist-info")
@@ -226,8 +226,8 @@ def clashing(installed):
     return installed
 
 
-def test_a_clash_is_a_line_in_both_reports(clashing):
-    """Each names both distributions and what to block; both stay loaded."""
+def test_clash_is_a_problem_of_both_plugins(clashing):
+    """Each problem names both distributions and which one to block; both stay loaded."""
     for report in clashing.load().reports:
         assert report.status == "ok"
         (problem,) = report.problems
@@ -235,29 +235,29 @@ def test_a_clash_is_a_line_in_both_reports(clashing):
         assert "LUDUS_BLOCK_PLUGINS=zebra keeps that of ludus-ant" in problem
 
 
-def test_of_a_clash_the_first_distribution_is_listed(clashing):
-    """Sorted by name, whatever the order on disk."""
+def test_clashing_component_of_the_first_distribution_is_listed(clashing):
+    """Distributions are sorted by name."""
     assert clashing.load().provider("agent", "test-a").distribution == "ludus-ant"
 
 
-def test_a_clash_must_be_settled_before_use(clashing):
-    """Asking for it is an error; what does not clash can be had."""
+def test_clashing_component_is_an_error(clashing):
+    """Other components of the same plugins can be used."""
     loaded = clashing.load()
     with pytest.raises(PluginError, match="LUDUS_BLOCK_PLUGINS=zebra"):
         loaded.get("agent", "test-a")
     assert loaded.get("agent", "test-b").name == "test-b"
 
 
-def test_blocking_one_settles_a_clash(clashing):
-    """The other one is used then."""
+def test_blocking_one_plugin_resolves_a_clash(clashing):
+    """The component of the other plugin is used."""
     loaded = clashing.load(block=["ant"])
     assert loaded.get("agent", "test-a")
     assert loaded.provider("agent", "test-a").distribution == "ludus-zebra"
 
 
 @pytest.mark.parametrize("names", [("ant", "zebra"), ("same", "same"), ("ant", "ludus_ant")])
-def test_the_advice_on_a_clash_settles_it(installed, names):
-    """It blocks one of the two, even where the entry points share a name or one is called as the other distribution."""
+def test_suggested_block_resolves_a_clash(installed, names):
+    """It blocks one plugin only, even if entry points and distributions share names."""
     for distribution, point in zip(("ludus-ant", "ludus-zebra"), names, strict=True):
         installed(distribution[6:], GOOD.format(name="test-a"), points=[point], distribution=distribution)
     first = installed.load().reports[0]
@@ -269,27 +269,27 @@ def test_the_advice_on_a_clash_settles_it(installed, names):
 
 @pytest.mark.parametrize("name", ["bad", "ludus-bad", "LUDUS_Bad"])
 def test_blocked_plugins_are_not_imported(installed, name):
-    """By the name of entry point or distribution, spelled as pip would accept it."""
+    """Names of entry points and distributions are normalized as by pip."""
     installed("bad", "raise AssertionError")
     assert only(installed.load(block=[name])).status == "blocked"
 
 
 def test_only_allowed_plugins_are_loaded(installed):
-    """Where anything is allowed, the rest is blocked."""
+    """If any plugin is allowed, all others are blocked."""
     installed("one", GOOD.format(name="a"))
     installed("two", "raise AssertionError")
     loaded = installed.load(allow=["ludus-one"])
     assert [report.status for report in loaded.reports] == ["ok", "blocked"]
 
 
-def test_blocking_is_stronger_than_allowing(installed):
-    """A plugin that is both allowed and blocked is blocked."""
+def test_blocking_takes_precedence_over_allowing(installed):
+    """A plugin that is allowed and blocked is not loaded."""
     installed("one")
     assert only(installed.load(allow=["one"], block=["one"])).status == "blocked"
 
 
-def test_the_environment_names_plugins_too(installed, monkeypatch):
-    """The variables add to the arguments; spaces and empty names do not matter."""
+def test_environment_variables_extend_the_arguments(installed, monkeypatch):
+    """Spaces and empty names are ignored."""
     for name in ("one", "two", "three"):
         installed(name)
     monkeypatch.setenv(BLOCK_VARIABLE, " one ,,")
@@ -298,8 +298,8 @@ def test_the_environment_names_plugins_too(installed, monkeypatch):
     assert [report.status for report in installed.load().reports] == ["blocked", "blocked", "ok"]
 
 
-def test_names_that_match_nothing_are_told(installed):
-    """A misspelt name to block does not go unnoticed."""
+def test_unmatched_names_are_problems(installed):
+    """A misspelt name suggests a similar one."""
     installed("one")
     plugins = installed.load(allow=["one"], block=["oen", "nobody"])
     assert plugins.unmatched == ("oen", "nobody")
@@ -310,8 +310,8 @@ def test_names_that_match_nothing_are_told(installed):
     ]
 
 
-def test_unreadable_metadata_is_no_obstacle(installed, tmp_path, caplog):
-    """A distribution whose entry points cannot be decoded is skipped with a warning."""
+def test_unreadable_metadata_is_skipped(installed, tmp_path, caplog):
+    """A warning is logged."""
     installed("good", GOOD.format(name="a"))
     info = tmp_path / "damaged-1.0.dist-info"
     info.mkdir()
@@ -321,8 +321,8 @@ def test_unreadable_metadata_is_no_obstacle(installed, tmp_path, caplog):
     assert "cannot read the metadata" in caplog.text
 
 
-def test_unknown_components_are_explained(installed):
-    """The error proposes a similar name, lists what there is, and says how to get more."""
+def test_unknown_component_error(installed):
+    """The message suggests a similar name, lists installed ones, and how to install more."""
     installed("good", GOOD.format(name="test-agent"))
     installed("bad", "raise AssertionError")
     loaded = installed.load(allow=["good", "bad"])
@@ -337,8 +337,8 @@ def test_unknown_components_are_explained(installed):
         assert "not loaded: bad" in message
 
 
-def test_an_empty_kind_is_said_to_be_empty(installed):
-    """With nothing of the kind installed there is nothing to propose."""
+def test_unknown_component_of_an_empty_kind(installed):
+    """The message says that none is installed."""
     installed("good")
     with pytest.raises(UnknownComponent, match="no network is installed"):
         installed.load(allow=["good"]).get("network", "x")
@@ -355,8 +355,8 @@ def ludus_model_frozen(player, model):
 
 
 @pytest.mark.parametrize("error", ["ZeroDivisionError: oh", "SystemExit: 3"])
-def test_events_reach_every_plugin_in_spite_of_one(installed, caplog, error):
-    """An exception in one listener, or its wish to exit, is logged once; every other one hears every event."""
+def test_events_reach_all_plugins_despite_exceptions(installed, caplog, error):
+    """An exception of a plugin, or its exit, is logged once."""
     kind, _, value = error.partition(": ")
     installed("bad", LISTENER.format(then=f"raise {kind}({value!r})"))
     module = installed("good", LISTENER.format(then="pass"))
@@ -370,18 +370,18 @@ def test_events_reach_every_plugin_in_spite_of_one(installed, caplog, error):
     assert error in record.getMessage()
 
 
-def test_reports_say_who_listens(installed):
-    """The event hooks a plugin implements are in its report."""
+def test_reports_list_event_hooks(installed):
+    """`listens` holds the implemented event hooks."""
     installed("one", LISTENER.format(then="pass"))
     assert only(installed.load()).listens == ("ludus_model_frozen",)
 
 
-def test_events_that_do_not_exist_are_refused(installed):
-    """A misspelt event is a mistake of the caller, not of a plugin."""
+def test_unknown_event_is_an_error(installed):
+    """It is an error of the caller."""
     with pytest.raises(ValueError, match="ludus_match_ended"):
         installed.load().emit("match_ended")
 
 
-def test_there_are_three_events():
-    """Everything that does not register is an event."""
+def test_event_hooks():
+    """All other hooks register components."""
     assert EVENTS == ("ludus_match_ended", "ludus_metrics_reported", "ludus_model_frozen")

@@ -87,7 +87,7 @@ def _importable(monkeypatch):
 
 
 def component(name, config=None, **kwargs):
-    """Return a component that cannot be made, only configured."""
+    """Return a component that can be configured but not made."""
     path = None if config is None else f"{MODULE}:{config.__name__}"
     return Component(name=name, factory=f"{MODULE}:nothing", config=path, **kwargs)
 
@@ -108,7 +108,7 @@ OFFERS = {
 
 @pytest.fixture
 def plugins():
-    """Return plugins that offer all of the above."""
+    """Return plugins with all components above."""
     report = PluginReport(name="all", distribution="ludus-all", version="1", status="ok", offers=OFFERS)
     return Plugins([LoadedPlugin(report=report)])
 
@@ -134,8 +134,8 @@ def problems(plugins, *overrides, data=MINIMAL) -> list[str]:
 # -- what is right ---------------------------------------------------------------------------------------------
 
 
-def test_minimal_file_gets_every_default(plugins):
-    """An environment and a player are enough."""
+def test_minimal_file(plugins):
+    """All other options have their defaults."""
     config = parse(plugins)
     assert config.run == RunSection()
     assert config.sampling == SamplingSection()
@@ -155,8 +155,8 @@ SCHEDULED = {
 }
 
 
-def test_options_that_follow_a_budget_that_is_not_there_are_named(plugins):
-    """By their paths, and only those that are set."""
+def test_schedules_without_a_budget_are_found(plugins):
+    """The line holds the paths of all options that are set."""
     assert find_unused_schedules(parse(plugins, data=SCHEDULED)) == (
         "there is no training budget (run.minutes, run.decisions), so these have no effect: "
         "players.one.other.clip_epsilon_final, players.two.fade.fade"
@@ -165,13 +165,13 @@ def test_options_that_follow_a_budget_that_is_not_there_are_named(plugins):
 
 
 @pytest.mark.parametrize("limit", ["run.minutes=0.5", "run.decisions=100"])
-def test_a_budget_of_either_kind_is_followed(plugins, limit):
-    """Then there is nothing to say."""
+def test_schedules_with_a_budget_are_fine(plugins, limit):
+    """Either limit is a budget."""
     assert not find_unused_schedules(parse(plugins, limit, data=SCHEDULED))
 
 
 def test_every_option_is_documented():
-    """Each plain option of each section has a line of help."""
+    """Every plain option of every section has a help text."""
     own = {"name", "parts"}
     for cls in (
         RunSection,
@@ -193,20 +193,20 @@ def test_plain_options_are_read(plugins):
     assert config.players["main"].share == 0.5
 
 
-def test_component_options_come_from_the_table_of_its_name(plugins):
-    """The options of a chosen component stand beside the choice."""
+def test_options_come_from_the_table_of_the_component(plugins):
+    """The table has the name of the selected component."""
     config = parse(plugins, "environment.game.width=9", "players.main.algo.clip_epsilon=0.1")
     assert config.environment.config == GameConfig(width=9)
     assert config.players["main"].algorithm.config == AlgoConfig(clip_epsilon=0.1)
 
 
 def test_component_without_options(plugins):
-    """A component without a configuration class has None."""
+    """The configuration of a component without a configuration class is None."""
     assert parse(plugins, "environment.name=plain").environment.config is None
 
 
-def test_player_with_everything(plugins):
-    """Network and interfaces are chosen the same way, interfaces in order."""
+def test_player_with_all_components(plugins):
+    """Interfaces keep their order."""
     player = parse(
         plugins, "players.main.network=net", 'players.main.interfaces=["stack", "stack"]', "players.main.stack.width=2"
     ).players["main"]
@@ -216,32 +216,32 @@ def test_player_with_everything(plugins):
 
 
 def test_players_keep_their_order(plugins):
-    """The first player of the file stays the first."""
+    """It is that of the file."""
     data = {**MINIMAL, "players": dict.fromkeys("zam", MINIMAL["players"]["main"])}
     assert list(parse(plugins, data=data).players) == ["z", "a", "m"]
 
 
 def test_tables_of_other_matchmakers_are_parts(plugins):
-    """A mixture's parts are configured in the player's section."""
+    """The parts of a mixture are configured in the section of the player."""
     player = parse(plugins, "players.main.pfsp.clip_epsilon=0.4").players["main"]
     assert player.parts["pfsp"].config == AlgoConfig(clip_epsilon=0.4)
     assert select_matchmaker_part(player, plugins, "pfsp") is player.parts["pfsp"]
 
 
 def test_part_without_table_has_defaults(plugins):
-    """A part that is not configured is made with its defaults, on demand."""
+    """It is configured on demand."""
     part = select_matchmaker_part(parse(plugins).players["main"], plugins, "pfsp")
     assert part.config == AlgoConfig()
 
 
-def test_the_chosen_matchmaker_is_its_own_part(plugins):
-    """Asking for the chosen one by name gives it with its options."""
+def test_part_with_the_name_of_the_selected_matchmaker(plugins):
+    """It is the selected matchmaker with its options."""
     player = parse(plugins, "players.main.mix.parts.pfsp=1").players["main"]
     assert select_matchmaker_part(player, plugins, "mix") is player.matchmaker
 
 
-def test_tables_of_chosen_components_are_no_parts(plugins):
-    """The chosen matchmaker's own table does not make it a part of itself."""
+def test_tables_of_selected_components_are_no_parts(plugins):
+    """The table of the selected matchmaker is not a part of it."""
     player = parse(plugins, "players.main.mix.parts.pfsp=1", "players.main.algo.clip_epsilon=0.1").players["main"]
     assert player.parts == {}
 
@@ -250,15 +250,15 @@ def test_tables_of_chosen_components_are_no_parts(plugins):
     ("name", "problem"),
     [("needy", "players.main.needy.opponent: missing; expected a string"), ("nobody", "no installed plugin provides")],
 )
-def test_part_that_cannot_be_made(plugins, name, problem):
+def test_invalid_part(plugins, name, problem):
     """A part that lacks an option or is not installed is one line."""
     with pytest.raises(ConfigError) as error:
         select_matchmaker_part(parse(plugins).players["main"], plugins, name)
     assert problem in str(error.value)
 
 
-def test_evaluation_may_choose_a_matchmaker(plugins):
-    """Evaluations can have a matchmaker of their own, with parts."""
+def test_evaluation_with_a_matchmaker(plugins):
+    """Its section may configure parts."""
     evaluation = parse(
         plugins, "evaluation.matchmaker=mix", "evaluation.mix.parts.pfsp=1", "evaluation.pfsp.clip_epsilon=0.3"
     ).evaluation
@@ -267,33 +267,33 @@ def test_evaluation_may_choose_a_matchmaker(plugins):
     assert select_matchmaker_part(evaluation, plugins, "pfsp").config == AlgoConfig(clip_epsilon=0.3)
 
 
-def test_options_for_evaluation_without_a_matchmaker_of_its_own(plugins):
-    """The first player's matchmaker chooses, with that player's options."""
+def test_options_in_evaluation_without_a_matchmaker(plugins):
+    """The matchmaker of the first player is used, with the options of its section."""
     text = "the matchmaker 'pfsp' is not chosen in this section — remove the table, or choose it"
     assert problems(plugins, "evaluation.pfsp.clip_epsilon=0.3") == [f"evaluation.pfsp: unknown key: {text}"]
 
 
 @pytest.mark.parametrize("table", ["players.main.pfsp", "players.main.other", "evaluation.mix", "league.glicko"])
-def test_an_empty_table_of_what_is_not_chosen_is_as_none(plugins, table):
-    """So that --set can choose another component than the file has options for."""
+def test_empty_tables_of_other_components_are_ignored(plugins, table):
+    """So --set can select another component than the one that the file configures."""
     config = parse(plugins, f"{table}.clip_epsilon=0.4", f"{table}={{}}")
     assert attrs.evolve(config, data=MINIMAL) == parse(plugins)
 
 
 def test_anchors(plugins):
-    """An anchor is an agent under a name of its own."""
+    """An anchor is an agent with a name of its own."""
     config = parse(plugins, "anchors.rock.agent=bot", "anchors.rock.bot.clip_epsilon=0.5")
     assert config.anchors["rock"].agent.config == AlgoConfig(clip_epsilon=0.5)
 
 
-def test_a_rule_stands_in_the_list_once(plugins):
-    """It has one table of options, and would be asked once."""
+def test_duplicate_rules_are_an_error(plugins):
+    """A rule has one table of options."""
     with pytest.raises(ConfigError, match=r"league\.rules: 'fair' is listed twice; expected every rule once"):
         parse(plugins, 'league.rules=["fair", "strict", "fair"]')
 
 
 def test_sinks_rules_and_launcher(plugins):
-    """Metric sinks, rules and the launcher have option tables too."""
+    """They have tables of options too."""
     config = parse(
         plugins,
         'metrics.sinks=["console", "board"]',
@@ -310,13 +310,13 @@ def test_sinks_rules_and_launcher(plugins):
     assert config.run.launcher == "cloud"
 
 
-def test_no_launcher_is_needed_in_one_process(plugins):
-    """Without worker processes a launcher need not be installed."""
+def test_single_process_run_needs_no_launcher(plugins):
+    """The launcher need not be installed."""
     assert parse(plugins, "run.launcher=absent", "run.workers=0").launcher is None
 
 
-def test_ratings_are_chosen_by_name(plugins):
-    """With a table of options; without a word it is elo."""
+def test_rating(plugins):
+    """It has a table of options; the default is elo."""
     assert parse(plugins).league.rating.name == "elo"
     chosen = parse(plugins, "league.rating=glicko", "league.glicko.width=4").league.rating
     assert (chosen.name, chosen.config) == ("glicko", GameConfig(width=4))
@@ -329,16 +329,16 @@ def test_ratings_are_chosen_by_name(plugins):
         ("rating", "league.rating: no installed plugin provides the rating 'elo' — .*: pip install ludus-ratings"),
     ],
 )
-def test_a_default_that_is_not_installed_names_its_package(kind, problem):
-    """In one line."""
+def test_missing_default_component_names_its_distribution(kind, problem):
+    """The error is one line."""
     offers = {other: components for other, components in OFFERS.items() if other != kind}
     report = PluginReport(name="all", distribution="ludus-all", version="1", status="ok", offers=offers)
     [found] = problems(Plugins([LoadedPlugin(report=report)]))
     assert re.fullmatch(problem, found)
 
 
-def test_how_a_run_rates_can_be_read_alone(plugins, tmp_path):
-    """Whatever else of the file is not installed; without a file it is the default."""
+def test_read_rating(plugins, tmp_path):
+    """Other components need not be installed; without a file the rating is the default."""
     path = tmp_path / "run.toml"
     assert read_rating(path, plugins=plugins).name == "elo"
     path.write_text('[environment]\nname = "gone"\n[league]\nrating = "glicko"\nrules = ["gone"]\n')
@@ -348,8 +348,8 @@ def test_how_a_run_rates_can_be_read_alone(plugins, tmp_path):
         read_rating(path, overrides=["league.rating=glico"], plugins=plugins)
 
 
-def test_load_names_the_file(plugins, tmp_path):
-    """Errors begin with the path as the user gave it, those of overrides with the option."""
+def test_errors_start_with_the_file_or_the_override(plugins, tmp_path):
+    """The path is that of the argument."""
     path = tmp_path / "mine.toml"
     path.write_text('[environment]\nname = "game"\n[players.main]\nalgorithm = "algo"\nmatchmaker = "mix"\n')
     assert load_config(path, plugins=plugins) == parse(plugins)
@@ -378,8 +378,8 @@ def test_load_names_the_file(plugins, tmp_path):
         ("anchors.rocks.bot.clip_epsilon=0.1", "anchors.rocks: there is no anchor 'rocks'; anchors are rock"),
     ],
 )
-def test_overrides_of_somebody_who_is_not_there(plugins, tmp_path, override, problem):
-    """One line says who is."""
+def test_overrides_of_unknown_players_and_anchors(plugins, tmp_path, override, problem):
+    """One line lists the existing ones."""
     path, player = tmp_path / "run.toml", MINIMAL["players"]["main"]
     anchors = {"rock": {"agent": "bot"}}
     path.write_text(
@@ -392,8 +392,8 @@ def test_overrides_of_somebody_who_is_not_there(plugins, tmp_path, override, pro
     assert line.endswith(" — did you mean 'main_agent'?" if "main" in override else " — did you mean 'rock'?")
 
 
-def test_a_player_of_the_file_that_overrides_change(plugins, tmp_path):
-    """It is there, and what it lacks is told; likewise of one that overrides add."""
+def test_overrides_of_incomplete_players(plugins, tmp_path):
+    """Missing options are reported for players of the file and of overrides."""
     path = tmp_path / "run.toml"
     players = {"main_agent": MINIMAL["players"]["main"], "main": {"share": 0.5}}
     path.write_text(write_toml({**MINIMAL, "players": players}))
@@ -410,7 +410,7 @@ def test_a_player_of_the_file_that_overrides_change(plugins, tmp_path):
 
 
 def test_dump_loads_to_an_equal_config(plugins, tmp_path):
-    """What the run folder stores gives the same configuration, overrides included."""
+    """The stored file includes the overrides."""
     config = parse(
         plugins, "run.seed=9", 'metrics.sinks=["board"]', "players.main.algo.learning_rate=1e-5", "anchors.a.agent=bot"
     )
@@ -419,8 +419,8 @@ def test_dump_loads_to_an_equal_config(plugins, tmp_path):
     assert load_config(path, plugins=plugins) == config
 
 
-def test_chosen_from_the_command_line(plugins):
-    """Components can be chosen without a file, their options by name."""
+def test_select_components(plugins):
+    """Options are given by component name."""
     game, bot = select_components(
         plugins, [("environment", "game"), ("agent", "bot")], overrides=["bot.clip_epsilon=0.1"]
     )
@@ -428,8 +428,8 @@ def test_chosen_from_the_command_line(plugins):
     assert bot.config == AlgoConfig(clip_epsilon=0.1)
 
 
-def test_chosen_from_the_command_line_wrongly(plugins):
-    """Options of what was not chosen, and unknown names, are one line each."""
+def test_select_components_with_mistakes(plugins):
+    """Options of other components and unknown names are one line each."""
     with pytest.raises(ConfigError) as error:
         select_components(plugins, [("environment", "gane")], overrides=["bot.clip_epsilon=0.1"])
     assert len(error.value.problems) == 2
@@ -497,7 +497,7 @@ def test_chosen_from_the_command_line_wrongly(plugins):
     ],
 )
 def test_one_mistake(plugins, override, problem):
-    """A single mistake is reported where it is, with what was expected."""
+    """The line holds the path and the expected values."""
     [line, *_] = problems(plugins, override)
     assert line.startswith(problem)
     assert "did you mean" in problem or "did you mean" not in line
@@ -516,7 +516,7 @@ def test_one_mistake(plugins, override, problem):
     ],
 )
 def test_unknown_component(plugins, override, where, meant):
-    """A component that is not installed is one line with the installed ones and the one that was meant."""
+    """The line lists installed components and suggests a similar one."""
     [problem] = problems(plugins, override)
     assert problem.startswith(f"{where}: no installed plugin provides the ")
     assert f"did you mean {meant!r}?" in problem
@@ -524,15 +524,15 @@ def test_unknown_component(plugins, override, where, meant):
 
 
 @pytest.mark.parametrize(("key", "meant"), [("bto", "bot"), ("pfps", None), ("algi", None)])
-def test_only_what_could_stand_there_is_suggested(plugins, key, meant):
+def test_suggestions_are_limited_to_the_section(plugins, key, meant):
     """An anchor has neither matchmakers nor an algorithm."""
     hint = f" — did you mean {meant!r}?" if meant else ""
     found = problems(plugins, "anchors.rock.agent=bot", f"anchors.rock.{key}.clip_epsilon=0.1")
     assert found == [f"anchors.rock.{key}: unknown key{hint}"]
 
 
-def test_an_option_of_a_component_that_cannot_be_imported(plugins):
-    """Whether it has that option cannot be told."""
+def test_unknown_option_beside_a_broken_component(plugins):
+    """The owner of the option cannot be determined."""
     lost = Component(name="game", factory="nowhere:f", config="nowhere_at_all:Config")
     report = PluginReport(
         name="p", distribution="p", version="1", status="ok", offers={**OFFERS, "environment": (lost,)}
@@ -542,14 +542,14 @@ def test_an_option_of_a_component_that_cannot_be_imported(plugins):
     ]
 
 
-def test_component_without_options_refuses_them(plugins):
-    """Options of a component that has none are an error."""
+def test_options_of_a_component_without_options(plugins):
+    """They are an error."""
     [problem] = problems(plugins, "environment.name=plain", "environment.plain.x=1")
     assert problem == "environment.plain: it has no options"
 
 
-def test_missing_choices(plugins):
-    """Every required choice is asked for, with what is installed."""
+def test_missing_components(plugins):
+    """The lines list installed components."""
     found = problems(plugins, data={"players": {"main": {}}})
     assert found == [
         "environment.name: missing; expected the name of an installed environment (game, plain installed)",
@@ -559,21 +559,21 @@ def test_missing_choices(plugins):
 
 
 def test_no_player(plugins):
-    """A run needs a player."""
+    """At least one player is required."""
     assert problems(plugins, data={"environment": {"name": "game"}}) == [
         "players: missing; expected at least one table [players.NAME]"
     ]
 
 
 @pytest.mark.parametrize("name", ["Main", "a@1", "a b", ""])
-def test_bad_player_names(plugins, name):
-    """Names of players become parts of model names and must be plain."""
+def test_invalid_player_names(plugins, name):
+    """They become parts of the names of models."""
     data = {**MINIMAL, "players": {name: MINIMAL["players"]["main"]}}
     assert problems(plugins, data=data)[0].startswith(f"players.{name}: expected a name of 1 to 64 characters")
 
 
 def test_one_table_for_two_components(plugins):
-    """A table that two chosen components could claim is refused, not guessed."""
+    """A table that configures two selected components is an error."""
     found = problems(
         plugins, "players.main.algorithm=same", "players.main.network=same", "players.main.same.clip_epsilon=0.1"
     )
@@ -581,14 +581,14 @@ def test_one_table_for_two_components(plugins):
 
 
 def test_two_components_of_one_name_without_options(plugins):
-    """Two components may share a name as long as neither is configured."""
+    """Two components may share a name if neither is configured."""
     player = parse(plugins, "players.main.algorithm=same", "players.main.network=same").players["main"]
     assert player.network is not None
     assert player.network.kind == "network"
 
 
 def test_all_mistakes_at_once(plugins):
-    """Mistakes in different sections are all reported."""
+    """Mistakes of all sections are reported."""
     found = problems(
         plugins, "run.seed=x", "sampling.matches=0", "players.main.algo.clip_epsilon=2.0", "anchors.a.agent=nobody"
     )
@@ -601,28 +601,28 @@ def test_all_mistakes_at_once(plugins):
 
 
 @pytest.mark.parametrize("key", ["run", "environment.name", "players.main", "players.main.network", "run.seed"])
-def test_a_value_of_many_parts_is_cut(plugins, key):
-    """A line says what was expected, whatever stands there instead."""
+def test_long_values_are_shortened(plugins, key):
+    """The line still holds the expected values."""
     (found,) = [line for line in problems(plugins, f"{key}={[1] * 5000}") if line.startswith(f"{key}: ")]
     assert found.startswith(f"{key}: expected ")
     assert len(found) < 200
 
 
-def test_no_line_comes_twice(plugins):
-    """A section that is read for several purposes is complained about once."""
+def test_duplicate_lines_are_removed(plugins):
+    """A section may be read for several purposes."""
     found = problems(plugins, "players=3", "anchors.a.agent=bot", "anchors.b.agent=bot")
     assert found.count("players: expected a table, got 3") == 1
 
 
 def test_broken_configuration_class_of_a_plugin(plugins):
-    """A configuration class that cannot be read is a problem of its component, not a traceback."""
+    """It is a problem of the component without a traceback."""
     [problem] = problems(plugins, 'players.main.interfaces=["broken"]')
     assert problem.startswith(f"players.main.interfaces.0: 'broken': its configuration class {MODULE}:BrokenConfig")
     assert "NoSuchType" in problem
 
 
 def test_configuration_class_that_is_missing():
-    """A configuration class that cannot be imported is a problem of its component."""
+    """It is a problem of the component."""
     lost = Component(name="game", factory="nowhere:f", config="nowhere_at_all:Config")
     report = PluginReport(
         name="p", distribution="p", version="1", status="ok", offers={**OFFERS, "environment": (lost,)}
@@ -632,7 +632,7 @@ def test_configuration_class_that_is_missing():
 
 
 def test_clashing_component(plugins):
-    """A component that two plugins provide is a problem that says what to block."""
+    """The line suggests which plugin to block."""
     reports = [
         PluginReport(name=name, distribution=name, version="1", status="ok", offers=OFFERS) for name in ("one", "two")
     ]
@@ -649,6 +649,6 @@ def test_clashing_component(plugins):
         ({"matches": 256, "fixture_matches": 10}, 10),
     ],
 )
-def test_a_fixture_has_four_rounds_unless_told(given, matches):
-    """Of a table, which has no more rows than there are."""
+def test_default_matches_per_fixture(given, matches):
+    """A fixture has four matches per row; it fills at most all rows."""
     assert SamplingSection(**given).matches_per_fixture == matches

@@ -36,7 +36,7 @@ from ludus_dummy.sink import MemorySink
 
 @pytest.fixture
 def run(toml):
-    """Return a trainer of small runs in this process."""
+    """Return a function that trains a small run in this process."""
 
     def make(run_dir, **given):
         said = []
@@ -47,13 +47,13 @@ def run(toml):
     return make
 
 
-def again(run_dir, *overrides):
+def resume_run(run_dir, *overrides):
     """Resume a run."""
     return resume(run_dir, plugins=load_plugins(), print_line=lambda line: None, overrides=overrides)
 
 
-def traces(run_dir):
-    """Return what a run left, apart from times."""
+def read_run(run_dir):
+    """Return the contents of a run, except times."""
     with Store.read(run_dir) as store:
         matches = [
             (m.fixture.id, m.fixture.participants, m.number, m.ticks, tuple(m.outcome)) for m in store.matches.records()
@@ -66,10 +66,10 @@ def traces(run_dir):
 
 
 def test_equal_seeds_give_equal_runs(run, tmp_path):
-    """Model files, match log and league metrics agree bit for bit; another seed gives another run."""
+    """Model files, match log and league metrics are identical; another seed gives another run."""
     for name, seed in (("a", 1), ("b", 1), ("c", 2)):
         run(tmp_path / name, run={"seed": seed}, anchors=("random", "perfect"))
-    first, second, other = (traces(tmp_path / name) for name in "abc")
+    first, second, other = (read_run(tmp_path / name) for name in "abc")
     assert first == second
     assert len(first["models"]) >= 4
     assert any("score_v_perfect" in name for name in first["league"])
@@ -78,24 +78,24 @@ def test_equal_seeds_give_equal_runs(run, tmp_path):
 
 
 def test_speed_does_not_change_a_run(run, tmp_path, monkeypatch):
-    """On a machine that is a thousand times slower the run is the same."""
+    """A host that is a thousand times slower gives the same run."""
     run(tmp_path / "fast", anchors=("random", "perfect"))
     monotonic = time.monotonic
     monkeypatch.setattr("ludus._run.session._STOP_TIMEOUT_S", math.inf)
     monkeypatch.setattr(time, "monotonic", lambda: monotonic() * 1000)
     run(tmp_path / "slow", anchors=("random", "perfect"))
-    fast, slow = traces(tmp_path / "fast"), traces(tmp_path / "slow")
+    fast, slow = read_run(tmp_path / "fast"), read_run(tmp_path / "slow")
     assert slow["models"] == fast["models"]
     assert slow["matches"] == fast["matches"]
 
 
-def test_slow_reports_come_less_often(run, tmp_path, monkeypatch):
-    """Reports of half a second are made at most every ten seconds, however often they are wanted."""
+def test_slow_reports_are_made_less_often(run, tmp_path, monkeypatch):
+    """Reports of half a second are made at most every ten seconds, regardless of the interval."""
     clock = [0.0]
-    started = []
+    start_run = []
 
     def slow(coordinator):
-        started.append(clock[0])
+        start_run.append(clock[0])
         clock[0] += 0.5
         return []
 
@@ -107,13 +107,13 @@ def test_slow_reports_come_less_often(run, tmp_path, monkeypatch):
     monkeypatch.setattr("ludus._run.session._STOP_TIMEOUT_S", math.inf)
     monkeypatch.setattr("ludus._run.reporting.collect_metrics", slow)
     run(tmp_path / "run", anchors=("random",))
-    *regular, _last = started
+    *regular, _last = start_run
     assert len(regular) > 2
     assert min(later - earlier for earlier, later in itertools.pairwise(regular)) >= 10
 
 
-def test_the_outcome_and_the_last_evaluation_are_recorded(run, tmp_path):
-    """The reason, the newest model against every anchor with paired seats, and it is said beforehand."""
+def test_result_and_final_evaluation_are_recorded(run, tmp_path):
+    """The newest model plays every anchor on paired seeds, which is printed in advance."""
     outcome, said = run(tmp_path / "run", anchors=("random", "perfect"))
     assert (outcome.reason, outcome.interrupted) == ("2,000 decisions are learned", False)
     newest = outcome.summary["players"]["main"]["newest"]
@@ -127,18 +127,18 @@ def test_the_outcome_and_the_last_evaluation_are_recorded(run, tmp_path):
         assert record["wins"] + record["draws"] + record["losses"] >= 20
 
 
-def test_it_learns(run, tmp_path):
-    """Against itself, up to beating chance by far."""
+def test_run_learns(run, tmp_path):
+    """Self-play reaches a score far above chance."""
     outcome, _ = run(tmp_path / "run", run={"decisions": 6000}, evaluation={"final_matches": 100})
     assert outcome.summary["players"]["main"]["anchors"]["random"]["interval"][0] > 0.6
 
 
-def test_a_resumed_run_counts_on(run, tmp_path):
-    """Decisions, models, matches and metrics go on from where they were."""
+def test_resumed_run_continues_its_counts(run, tmp_path):
+    """Decisions, models, matches and metrics continue from their previous values."""
     first, _ = run(tmp_path / "run")
-    before = traces(tmp_path / "run")
-    second = again(tmp_path / "run", "run.decisions=4000")
-    after = traces(tmp_path / "run")
+    before = read_run(tmp_path / "run")
+    second = resume_run(tmp_path / "run", "run.decisions=4000")
+    after = read_run(tmp_path / "run")
     assert second.reason == "4,000 decisions are learned"
     assert second.summary["matches"] > first.summary["matches"]
     assert second.summary["elapsed_s"] > first.summary["elapsed_s"]
@@ -152,12 +152,12 @@ def test_a_resumed_run_counts_on(run, tmp_path):
     assert decisions[-1] >= 4000
 
 
-def test_a_resumed_run_goes_on_from_its_weights(run, tmp_path):
-    """A run that has nothing left to do leaves the models it had."""
+def test_resumed_run_continues_from_its_weights(run, tmp_path):
+    """A run without remaining budget keeps its models."""
     run(tmp_path / "run")
-    before = traces(tmp_path / "run")["models"]
-    assert again(tmp_path / "run").reason == "2,000 decisions are learned"
-    assert traces(tmp_path / "run")["models"] == before
+    before = read_run(tmp_path / "run")["models"]
+    assert resume_run(tmp_path / "run").reason == "2,000 decisions are learned"
+    assert read_run(tmp_path / "run")["models"] == before
     newest = load_arrays(tmp_path / "run" / "models", before[-1][1])
     assert abs(newest["policy"]).max() > 0.1
 
@@ -176,18 +176,18 @@ def test_a_resumed_run_goes_on_from_its_weights(run, tmp_path):
         ("league={rules=['superior'], superior={players=['nobody']}}", r"rule 'superior': there is no player 'nobody'"),
     ],
 )
-def test_what_the_run_cannot_go_on_with_is_not_written(run, tmp_path, setting, problem):
-    """The folder stays as it was, and a plain resume goes on."""
+def test_invalid_overrides_are_not_written(run, tmp_path, setting, problem):
+    """The folder is unchanged, and a resume without overrides succeeds."""
     run(tmp_path / "run", run={"decisions": 64})
     before = (tmp_path / "run" / "run.toml").read_bytes()
     with pytest.raises(LudusError, match=problem):
-        again(tmp_path / "run", setting)
+        resume_run(tmp_path / "run", setting)
     assert (tmp_path / "run" / "run.toml").read_bytes() == before
-    assert again(tmp_path / "run").reason == "64 decisions are learned"
+    assert resume_run(tmp_path / "run").reason == "64 decisions are learned"
 
 
-def test_a_run_whose_player_lacks_its_network_does_not_begin(toml, tmp_path):
-    """The folder is not made either."""
+def test_missing_network_is_found_before_the_start(toml, tmp_path):
+    """The run folder is not created."""
     path, plugins = toml(), load_plugins()
     path.write_text(re.sub(r"\n\[players\.main\.dummy-gradient\][^[]*", "\n", path.read_text()))
     config = load_config(path, plugins=plugins, overrides=["players.main.algorithm='ppo'"])
@@ -196,8 +196,8 @@ def test_a_run_whose_player_lacks_its_network_does_not_begin(toml, tmp_path):
     assert not (tmp_path / "run").exists()
 
 
-def test_a_setting_that_the_saved_state_refuses_is_not_written(run, tmp_path, monkeypatch):
-    """Whatever the trainer raises; here one that remembers how large its batches were."""
+def test_overrides_that_the_trainer_rejects_are_not_written(run, tmp_path, monkeypatch):
+    """The trainer here rejects another batch size than that of its saved state."""
 
     def load_state(trainer, state):
         if trainer.batch_decisions != 64:
@@ -207,129 +207,130 @@ def test_a_setting_that_the_saved_state_refuses_is_not_written(run, tmp_path, mo
     run(tmp_path / "run", run={"decisions": 64})
     before = (tmp_path / "run" / "run.toml").read_bytes()
     with pytest.raises(ModelError, match="player 'main' in environment 'dummy-count': expected batches of 64"):
-        again(tmp_path / "run", "players.main.dummy-gradient.batch_decisions=32", "run.decisions=128")
+        resume_run(tmp_path / "run", "players.main.dummy-gradient.batch_decisions=32", "run.decisions=128")
     assert (tmp_path / "run" / "run.toml").read_bytes() == before
-    assert again(tmp_path / "run", "run.decisions=128").reason == "128 decisions are learned"
+    assert resume_run(tmp_path / "run", "run.decisions=128").reason == "128 decisions are learned"
 
 
-def test_options_of_what_models_rest_on_stay(run, tmp_path):
-    """Whoever sets them, and however; to what they are already is no change, and what is learned may change."""
+def test_options_that_models_depend_on_cannot_change(run, tmp_path):
+    """Equal values are accepted, and so are changes of options that only affect learning."""
     folder = tmp_path / "run"
     scaled = {"interfaces": ["dummy-scale"]}
     run(folder, run={"decisions": 64}, players={"main": scaled, "other": {}})
     other = r"players\.main\.dummy-scale\.observation: was 1\.0, got 2\.0: models of 'main' would play differently"
     with pytest.raises(ConfigError, match=rf"--set {other}"):
-        again(folder, "players.main.dummy-scale.observation=2.0")
+        resume_run(folder, "players.main.dummy-scale.observation=2.0")
     same, changed = "dummy-scale.observation=1.0", ("dummy-scale.reward=0.5", "dummy-gradient.learning_rate=1.0")
-    again(folder, *(f"players.main.{setting}" for setting in (same, *changed)))
+    resume_run(folder, *(f"players.main.{setting}" for setting in (same, *changed)))
     text = (folder / "run.toml").read_text()
     (folder / "run.toml").write_text(text.replace("observation = 1.0", "observation = 2.0"))
     with pytest.raises(ConfigError, match=rf"run\.toml:{other}"):
-        again(folder)
+        resume_run(folder)
     tables = tomllib.loads(text)
     tables["players"]["other"] = {"algorithm": "ppo", "matchmaker": "dummy-uniform"}
     (folder / "run.toml").write_text(tomli_w.dumps(tables))
     with pytest.raises(ConfigError, match=r"players\.other\.algorithm: was 'dummy-gradient', got 'ppo'"):
-        again(folder)
+        resume_run(folder)
 
 
-def test_a_player_keeps_its_role(run, tmp_path):
-    """Also where weights would fit the other one."""
+def test_role_of_a_player_cannot_change(run, tmp_path):
+    """The role is checked even if weights of the other role would fit."""
     players = {"main": {"role": "hider"}, "other": {"role": "seeker"}}
     run(tmp_path / "run", run={"decisions": 64}, environment="dummy-guess", players=players)
     with pytest.raises(ConfigError, match=r"players\.main\.role: was 'hider', got 'seeker'"):
-        again(tmp_path / "run", "players.main.role='seeker'", "players.other.role='hider'")
+        resume_run(tmp_path / "run", "players.main.role='seeker'", "players.other.role='hider'")
 
 
-def test_a_player_that_has_saved_nothing_may_become_another(run, tmp_path, monkeypatch):
-    """As where its network was too large for the first update; no model of it would play differently."""
+def test_player_without_saved_state_can_change(run, tmp_path, monkeypatch):
+    """Without a model or checkpoint of the player, any option may change."""
     with monkeypatch.context() as broken:
         broken.setattr("ludus_dummy.algorithm.GradientTrainer.update", lambda trainer, batch, progress: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             run(tmp_path / "run")
-    assert again(tmp_path / "run", "players.main.interfaces=['dummy-scale']").reason == "2,000 decisions are learned"
+    result = resume_run(tmp_path / "run", "players.main.interfaces=['dummy-scale']")
+    assert result.reason == "2,000 decisions are learned"
 
 
-def test_a_player_that_comes_back_is_as_its_models_are(run, toml, tmp_path):
-    """One that was added later and removed since, too."""
+def test_returning_player_must_fit_its_models(run, toml, tmp_path):
+    """The check covers players that were added later and removed since."""
     folder, both = tmp_path / "run", {"main": {}, "second": {"interfaces": ["dummy-scale"]}}
     run(folder, run={"decisions": 64})
     for players, decisions in ((both, 1000), ({"main": {}}, 1500)):
         toml(folder / "run.toml", players=players, run={"decisions": decisions})
-        again(folder)
+        resume_run(folder)
     toml(folder / "run.toml", players={**both, "second": {}}, run={"decisions": 2000})
     with pytest.raises(ConfigError, match=r"players\.second\.interfaces: was \['dummy-scale'\], got \[\]"):
-        again(folder)
+        resume_run(folder)
     toml(folder / "run.toml", players=both, run={"decisions": 2000})
-    assert again(folder).reason == "2,000 decisions are learned"
+    assert resume_run(folder).reason == "2,000 decisions are learned"
 
 
-def killed(monkeypatch, start, player):
-    """Start a run that dies as soon as a checkpoint of a player is committed."""
+def kill_at_checkpoint(monkeypatch, start, player):
+    """Start a run that is kill_at_checkpoint when the first checkpoint of a player is committed."""
     commit = Store.commit
 
     def commit_and_die(store):
         commit(store)
-        assert player not in store.checkpoints.latest(), "killed"
+        assert player not in store.checkpoints.latest(), "kill_at_checkpoint"
 
     with monkeypatch.context() as often:
         often.setattr(
             "ludus._run.learner_factory.LearnerOptions", lambda **given: LearnerOptions(**given | {"checkpoint_s": 0.0})
         )
         often.setattr(Store, "commit", commit_and_die)
-        with pytest.raises(AssertionError, match="killed"):
+        with pytest.raises(AssertionError, match="kill_at_checkpoint"):
             start()
 
 
 @pytest.mark.parametrize("added", [True, False])
-def test_a_player_without_a_model_is_as_its_checkpoint_is(run, toml, tmp_path, monkeypatch, added):
-    """Whether it was added later or had saved nothing when it was changed; the run before was killed."""
+def test_player_without_a_model_must_fit_its_checkpoint(run, toml, tmp_path, monkeypatch, added):
+    """The check covers players that were added later, or changed before their first checkpoint."""
     folder, scaled = tmp_path / "run", {"interfaces": ["dummy-scale"], "freeze_every_decisions": 0}
     before = {"main": {}} if added else {"main": {}, "second": {"share": 0.0}}
-    killed(monkeypatch, lambda: run(folder, players=before), "main")
+    kill_at_checkpoint(monkeypatch, lambda: run(folder, players=before), "main")
     toml(folder / "run.toml", players={"main": {}, "second": scaled})
-    killed(monkeypatch, lambda: again(folder), "second")
+    kill_at_checkpoint(monkeypatch, lambda: resume_run(folder), "second")
     with Store.read(folder) as store:
         assert "second" not in {model.player for model in store.models.records()}
     with pytest.raises(ConfigError, match=r"players\.second\.interfaces: was \['dummy-scale'\], got \[\]"):
-        again(folder, "players.second.interfaces=[]")
-    assert again(folder).reason == "2,000 decisions are learned"
+        resume_run(folder, "players.second.interfaces=[]")
+    assert resume_run(folder).reason == "2,000 decisions are learned"
 
 
-def finals(run_dir):
-    """Return participants and seed of the fixtures of final evaluations, oldest first."""
+def final_fixtures(run_dir):
+    """Return participants and seeds of the fixtures of final evaluations, oldest first."""
     with Store.read(run_dir) as store:
         fixtures = [record.fixture for record in store.fixtures.records(kind="eval")]
     return [(fixture.participants, fixture.seed) for fixture in fixtures if fixture.reason == "final evaluation"]
 
 
-def test_final_evaluations_are_of_what_is_new_on_new_seeds(run, tmp_path):
-    """A resume without a new model plays none; an anchor that is new is met."""
+def test_final_evaluation_plays_new_pairs_on_new_seeds(run, tmp_path):
+    """A resume without a new model plays no pair again; a new anchor is played."""
     run(tmp_path / "run", run={"decisions": 600})
-    first = finals(tmp_path / "run")
-    again(tmp_path / "run")
-    assert finals(tmp_path / "run") == first
-    again(tmp_path / "run", "anchors.perfect.agent=dummy-perfect")
-    assert {name for seats, _ in finals(tmp_path / "run")[len(first) :] for name in seats} == {
+    first = final_fixtures(tmp_path / "run")
+    resume_run(tmp_path / "run")
+    assert final_fixtures(tmp_path / "run") == first
+    resume_run(tmp_path / "run", "anchors.perfect.agent=dummy-perfect")
+    assert {name for seats, _ in final_fixtures(tmp_path / "run")[len(first) :] for name in seats} == {
         first[0][0][0],
         "perfect",
     }
-    again(tmp_path / "run", "run.decisions=1200")
-    last = finals(tmp_path / "run")
+    resume_run(tmp_path / "run", "run.decisions=1200")
+    last = final_fixtures(tmp_path / "run")
     assert len(last) > 2 * len(first)
     assert len({seed for _, seed in last}) == len(last) / 2  # those with exchanged seats have one seed
 
 
-def test_a_folder_takes_one_run(run, tmp_path):
-    """The line says how to go on instead, as a shell reads it."""
+def test_folder_of_a_run_is_rejected(run, tmp_path):
+    """The message holds the shell command that resumes the run."""
     folder = tmp_path / "a run"
     run(folder, run={"decisions": 64})
     with pytest.raises(RunError, match=f"already holds a run: continue it with `ludus resume '{folder}'`"):
         run(folder)
 
 
-def test_a_failed_start_gives_its_folder_back(run, tmp_path, monkeypatch):
-    """The corrected run begins where the broken one was, and there is nothing of that."""
+def test_folder_of_a_failed_start_can_be_reused(run, tmp_path, monkeypatch):
+    """The corrected run starts without any state of the failed one."""
     folder = tmp_path / "run"
     with monkeypatch.context() as broken:
         broken.setattr("ludus._run.session.configure_process", lambda threads: 1 / 0)
@@ -344,8 +345,8 @@ def test_a_failed_start_gives_its_folder_back(run, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("text", ["mine", "[run]\ndecisions = 65\n"])
-def test_a_foreign_file_is_not_replaced(run, tmp_path, text):
-    """A run.toml that says something else belongs to somebody."""
+def test_other_run_file_is_not_replaced(run, tmp_path, text):
+    """A run.toml with another configuration is an error."""
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "run.toml").write_text(text)
     with pytest.raises(RunError, match=r"run\.toml differs from the configuration of this run: train it as it is"):
@@ -353,71 +354,71 @@ def test_a_foreign_file_is_not_replaced(run, tmp_path, text):
     assert (tmp_path / "run" / "run.toml").read_text() == text
 
 
-def test_a_folder_may_hold_the_file_of_its_run(run, tmp_path):
-    """It is trained there, and keeps its comments; before, `resume` says how to start."""
+def test_folder_may_contain_its_run_file(run, tmp_path):
+    """The file keeps its comments; before the first start, `resume` suggests `train`."""
     folder = tmp_path / "run"
     run(tmp_path / "other", run={"decisions": 64})
     folder.mkdir()
     text = "# mine\n" + (tmp_path / "other" / "run.toml").read_text()
     (folder / "run.toml").write_text(text)
     with pytest.raises(RunError, match=r"run holds no run yet: start it with `ludus train .*run\.toml --run .*run`"):
-        again(folder)
+        resume_run(folder)
     outcome, _ = run(folder, run={"decisions": 64})
     assert outcome.reason == "64 decisions are learned"
     assert (folder / "run.toml").read_text() == text
-    again(folder, "run.decisions=128")
+    resume_run(folder, "run.decisions=128")
 
 
-def test_models_without_a_league_are_no_place_for_a_run(run, tmp_path):
-    """Somebody may still find the database."""
+def test_folder_with_models_but_no_database_is_rejected(run, tmp_path):
+    """The database may have been moved."""
     run(tmp_path / "run", run={"decisions": 64})
     for path in (tmp_path / "run").glob("league.sqlite*"):
         path.unlink()
     with pytest.raises(RunError, match="already holds a run"):
         run(tmp_path / "run", run={"decisions": 64})
     with pytest.raises(RunError, match="is not a run folder"):
-        again(tmp_path / "run")
+        resume_run(tmp_path / "run")
 
 
 @pytest.mark.parametrize("limit", ["run.decisions=100", "run.minutes=1e-6"])
-def test_a_limit_that_is_over_changes_nothing(run, tmp_path, limit):
-    """It is one line, and the limits stay as they were."""
+def test_reached_limit_is_an_error(run, tmp_path, limit):
+    """The stored limits are unchanged."""
     folder = tmp_path / "run"
     run(folder)
-    before = traces(folder), (folder / "run.toml").read_bytes()
+    before = read_run(folder), (folder / "run.toml").read_bytes()
     with pytest.raises(RunError, match=r"already over after .* minutes and 2,\d+ decisions; nothing to do — give more"):
-        again(folder, limit)
-    assert (traces(folder), (folder / "run.toml").read_bytes()) == before
+        resume_run(folder, limit)
+    assert (read_run(folder), (folder / "run.toml").read_bytes()) == before
 
 
-def test_what_a_crash_lost_is_learned_again(run, tmp_path):
-    """Decisions that no checkpoint and no model holds reach no limit."""
+def test_decisions_lost_in_a_crash_are_learned_again(run, tmp_path):
+    """Decisions without a checkpoint or model do not count towards limits."""
     folder = tmp_path / "run"
     run(folder, run={"decisions": 64})
     with Store.open(folder) as store:
         store.set_counter("decisions/main", 5000)
         store.commit()
-    outcome = again(folder, "run.decisions=1000")
+    outcome = resume_run(folder, "run.decisions=1000")
     assert outcome.reason == "1,000 decisions are learned"
     assert 1000 <= outcome.summary["decisions"] < 2000
-    assert 1000 <= traces(folder)["models"][-1][2] < 2000
+    assert 1000 <= read_run(folder)["models"][-1][2] < 2000
 
 
-def test_only_a_run_can_be_resumed(tmp_path):
-    """The line says how to start one."""
+def test_resume_needs_a_run(tmp_path):
+    """The message suggests how to start one."""
     with pytest.raises(RunError, match=r"holds no run \(no run.toml in it\): start one with `ludus train"):
-        again(tmp_path)
+        resume_run(tmp_path)
 
 
-def test_two_processes_do_not_share_a_run(run, tmp_path):
-    """The second one is told that the folder is in use."""
+def test_folder_in_use_is_an_error(run, tmp_path):
+    """The second process reports that the folder is in use."""
     run(tmp_path / "run", run={"decisions": 64})
     with Store.open(tmp_path / "run"), pytest.raises(RunError, match="in use"):
-        again(tmp_path / "run")
+        resume_run(tmp_path / "run")
 
 
-def test_a_run_in_which_nothing_moves_says_so(run, tmp_path, monkeypatch):
-    """Once, with what to do; here nobody hears that samplers ask for matches, and no worker has a log."""
+def test_stalled_run_prints_a_warning(run, tmp_path, monkeypatch):
+    """The warning is printed once, with a fix; here fixture requests are lost."""
 
     class Deaf(InProcessPool):
         def receive(self, timeout_s):
@@ -433,8 +434,8 @@ def test_a_run_in_which_nothing_moves_says_so(run, tmp_path, monkeypatch):
     )
 
 
-def test_an_environment_that_waits_for_ever_is_told(run, tmp_path, monkeypatch):
-    """It is stepped all the time, which comes to nothing."""
+def test_stalled_environment_prints_a_warning(run, tmp_path, monkeypatch):
+    """The environment is stepped, but no seat acts."""
 
     def wait(game, actions):
         game._player.acting[:] = False
@@ -451,8 +452,8 @@ def test_an_environment_that_waits_for_ever_is_told(run, tmp_path, monkeypatch):
     )
 
 
-def test_a_matchmaker_that_fails_costs_nothing_that_was_learned(run, tmp_path, monkeypatch):
-    """The run ends with the line, but cleanly: learners save their last weights first."""
+def test_failing_matchmaker_loses_no_decisions(run, tmp_path, monkeypatch):
+    """The run ends with an error after learners have saved their weights."""
     answer, asked = Uniform.next_fixture, []
 
     def fail(matchmaker, league, player, rng):
@@ -468,8 +469,8 @@ def test_a_matchmaker_that_fails_costs_nothing_that_was_learned(run, tmp_path, m
         assert store.models.records()[-1].decisions == learned
 
 
-def test_a_metric_sink_that_cannot_be_made_leaves_none_open(run, tmp_path, monkeypatch):
-    """Those before it are closed."""
+def test_failing_metric_sink_factory_closes_other_sinks(run, tmp_path, monkeypatch):
+    """Sinks that were made before are closed."""
     made = []
 
     def make(sink, config, *, run_dir):
@@ -485,8 +486,8 @@ def test_a_metric_sink_that_cannot_be_made_leaves_none_open(run, tmp_path, monke
 
 @pytest.mark.parametrize("kind", [ConnectionError, SystemExit])
 @pytest.mark.parametrize("broken", ["write", "close"])
-def test_a_metric_sink_that_fails_is_left_out(run, tmp_path, monkeypatch, broken, kind):
-    """It is told of once; the run and the other sinks go on, also where it wants to exit."""
+def test_failing_metric_sink_is_dropped(run, tmp_path, monkeypatch, broken, kind):
+    """One line is printed; the run and other sinks continue, even if the sink calls exit."""
 
     def fail(*_):
         raise kind("no server")
@@ -498,8 +499,8 @@ def test_a_metric_sink_that_fails_is_left_out(run, tmp_path, monkeypatch, broken
     assert len(list(read_metrics(tmp_path / "run" / "metrics.jsonl"))) > 1
 
 
-def test_an_answer_that_is_wrong_from_the_beginning_ends_the_run_at_once(run, tmp_path, monkeypatch):
-    """Before anything was played, also where it is asked for the first time after hours only."""
+def test_invalid_matchmaker_result_is_found_before_the_start(run, tmp_path, monkeypatch):
+    """A dry run calls all methods, including those that are otherwise called late."""
     monkeypatch.setattr(Uniform, "next_evaluation", lambda *_: ("main@0+", "random"))
     with pytest.raises(ContractError, match="matchmaker of the evaluation: next_evaluation: 'main@0\\+' cannot play"):
         run(tmp_path / "run", evaluation={"share": 1e-9})
@@ -507,8 +508,8 @@ def test_an_answer_that_is_wrong_from_the_beginning_ends_the_run_at_once(run, tm
         assert list(store.matches.records()) == []
 
 
-def test_who_cannot_be_told_ends_no_run(toml, tmp_path):
-    """The terminal may be gone; all is played and learned, the last evaluation too."""
+def test_closed_terminal_does_not_end_the_run(toml, tmp_path):
+    """The callback raises an OSError; the run and its final evaluation finish."""
     told = []
 
     def print_line(line):
@@ -524,8 +525,8 @@ def test_who_cannot_be_told_ends_no_run(toml, tmp_path):
 
 
 @pytest.mark.usefixtures("ent_coef_final")
-def test_schedules_without_a_budget_are_told_of_at_the_start(toml, tmp_path):
-    """By the paths of their options, and how to give one; here that ends the run."""
+def test_schedules_without_a_budget_print_a_warning(toml, tmp_path):
+    """The warning lists the options and how to set a budget."""
     players, plugins = {"main": {"dummy-gradient": {"ent_coef_final": 0.0}}}, load_plugins()
     config = load_config(toml(players=players, run={"decisions": 0}), plugins=plugins)
 
@@ -540,8 +541,8 @@ def test_schedules_without_a_budget_are_told_of_at_the_start(toml, tmp_path):
         train(config, plugins=plugins, run_dir=tmp_path / "run", print_line=print_line)
 
 
-def test_a_worker_that_has_failed_for_good_is_not_restarted(run, tmp_path, monkeypatch):
-    """The run ends before anybody looks who is still there."""
+def test_fatal_failure_ends_the_run_before_a_restart(run, tmp_path, monkeypatch):
+    """The coordinator checks for failures before the pool restarts workers."""
     looked = []
 
     class Failing(InProcessPool):
@@ -560,22 +561,22 @@ def test_a_worker_that_has_failed_for_good_is_not_restarted(run, tmp_path, monke
     assert looked == []
 
 
-def test_a_worker_that_fails_as_the_folder_was_moved_is_not_the_reason(run, tmp_path, monkeypatch):
-    """What it misses is where the folder lies now."""
+def test_moved_folder_is_reported_instead_of_worker_errors(run, tmp_path, monkeypatch):
+    """The files that the worker misses are in the new folder."""
 
     class Failing(InProcessPool):
         def check(self, *, last_seen_s, errors):
             if (tmp_path / "run").exists():
                 (tmp_path / "run").rename(tmp_path / "moved")
-            raise WorkerError("sampler-0: could not be started")
+            raise WorkerError("sampler-0: could not be start_run")
 
     monkeypatch.setattr(_session, "InProcessPool", Failing)
     with pytest.raises(RunError, match="was moved or removed while the run wrote it"):
         run(tmp_path / "run")
 
 
-def test_a_worker_that_fails_while_it_stops_is_told(run, tmp_path, monkeypatch):
-    """What it had not saved is lost, so that must not look like a good end."""
+def test_worker_failure_while_stopping_is_printed(run, tmp_path, monkeypatch):
+    """The unsaved work of the worker is lost."""
 
     class Failing(InProcessPool):
         def finish(self, **given):
@@ -588,8 +589,8 @@ def test_a_worker_that_fails_while_it_stops_is_told(run, tmp_path, monkeypatch):
     assert said == ["learner-main: no memory, while it stopped; its unsaved work is lost"]
 
 
-def test_a_learner_that_dies_at_the_limit_is_restarted_first(run, tmp_path, monkeypatch):
-    """It had said that it was there and not saved that; its successor is, with a model."""
+def test_learner_lost_at_the_limit_is_restarted(run, tmp_path, monkeypatch):
+    """Unsaved decisions are learned again before the run ends with a model."""
     deaths = []
 
     class Mortal(InProcessPool):
@@ -615,11 +616,11 @@ def test_a_learner_that_dies_at_the_limit_is_restarted_first(run, tmp_path, monk
     outcome, _ = run(tmp_path / "run", players={"main": {"freeze_every_decisions": 0}})
     assert deaths == [("learner-main", "restarted")]
     assert outcome.reason == "2,000 decisions are learned"
-    assert [2000 <= decisions < 3000 for _, _, decisions in traces(tmp_path / "run")["models"]] == [True]
+    assert [2000 <= decisions < 3000 for _, _, decisions in read_run(tmp_path / "run")["models"]] == [True]
 
 
-def test_a_learner_that_is_lost_while_it_stops_does_not_change_why(run, tmp_path, monkeypatch):
-    """Its successor begins where it was saved, below the limit that was reached."""
+def test_learner_lost_while_stopping_keeps_the_reason(run, tmp_path, monkeypatch):
+    """The limit remains the reason, although its checkpoint is below the limit."""
 
     class Mortal(InProcessPool):
         def __init__(self, workers, make):
@@ -641,15 +642,15 @@ def test_a_learner_that_is_lost_while_it_stops_does_not_change_why(run, tmp_path
 # -- signals ---------------------------------------------------------------------------------------------------------
 
 
-def children(pid):
-    """Return the ids of the children of a process."""
+def child_processes(pid):
+    """Return the ids of the child processes of a process."""
     shown = subprocess.run(["ps", "-o", "pid=", "--ppid", str(pid)], capture_output=True, text=True, check=False)
     return [int(line) for line in shown.stdout.split()]
 
 
 @pytest.fixture
-def started(toml, tmp_path):
-    """Return a starter of endless runs, `tmp_path / "run"`, that returns once there is something to lose."""
+def start_run(toml, tmp_path):
+    """Return a function that starts an endless run in `tmp_path / "run"` and waits for its first checkpoint."""
     with ExitStack() as stack:
 
         def start(stdout, *, workers=1, stderr=subprocess.DEVNULL):
@@ -682,10 +683,10 @@ def check_saved(folder):
 
 
 @pytest.mark.parametrize(("workers", "number"), [(0, signal.SIGINT), (1, signal.SIGINT), (1, signal.SIGHUP)])
-def test_an_interrupt_stops_cleanly(started, tmp_path, is_alive, workers, number):
-    """As does a terminal that goes away: the state is saved, it is said how to go on, and no process is left."""
-    process = started(subprocess.PIPE, workers=workers, stderr=subprocess.STDOUT)
-    workers_pids = children(process.pid)
+def test_an_interrupt_stops_cleanly(start_run, tmp_path, is_alive, workers, number):
+    """SIGINT, SIGTERM and SIGHUP save the state, print how to resume, and leave no process."""
+    process = start_run(subprocess.PIPE, workers=workers, stderr=subprocess.STDOUT)
+    workers_pids = child_processes(process.pid)
     assert len(workers_pids) == (3 if workers else 0)
     process.send_signal(number)
     output, _ = process.communicate(timeout=30)
@@ -698,8 +699,8 @@ def test_an_interrupt_stops_cleanly(started, tmp_path, is_alive, workers, number
     check_saved(tmp_path / "run")
 
 
-def test_an_interrupt_ends_the_last_evaluation_at_once(toml, tmp_path):
-    """A pair that was being played is as if it had never begun; what was played before counts, the rest is resumed."""
+def test_interrupt_ends_the_final_evaluation(toml, tmp_path):
+    """The current pair is dropped, earlier pairs are kept, and a resume plays the rest."""
     said, plugins, folder = [], load_plugins(), tmp_path / "run"
 
     def print_line(line):
@@ -711,26 +712,26 @@ def test_an_interrupt_ends_the_last_evaluation_at_once(toml, tmp_path):
     outcome = train(config, plugins=plugins, run_dir=folder, print_line=print_line)
     assert outcome.interrupted
     assert said[-1] == "SIGINT: stopping cleanly (again: at once)"
-    played = finals(folder)
+    played = final_fixtures(folder)
     assert len(played) == 2
     with Store.read(folder) as store:
         assert not [fixture for fixture in store.fixtures.unfinished() if fixture.reason == "final evaluation"]
-    again(folder)
-    pairs = {frozenset(seats) for seats, _ in finals(folder)}
-    assert len(finals(folder)) == 2 * len(pairs) > len(played)
+    resume_run(folder)
+    pairs = {frozenset(seats) for seats, _ in final_fixtures(folder)}
+    assert len(final_fixtures(folder)) == 2 * len(pairs) > len(played)
 
 
 @pytest.mark.parametrize("ends", [pty.openpty, os.pipe])
-def test_a_run_outlives_who_reads_it(started, tmp_path, ends):
-    """A closed terminal or pipe ends the talking alone: a worker is restarted, and what was learned is saved."""
+def test_run_continues_after_its_output_is_closed(start_run, tmp_path, ends):
+    """A worker is restarted and the state is saved, although nothing can be printed."""
     reader, writer = ends()
-    process = started(writer)
+    process = start_run(writer)
     os.close(writer)
     os.close(reader)
-    sampler = children(process.pid)[-1]
+    sampler = child_processes(process.pid)[-1]
     os.kill(sampler, signal.SIGKILL)
     deadline = time.monotonic() + 40
-    while len(left := children(process.pid)) < 3 or sampler in left:
+    while len(left := child_processes(process.pid)) < 3 or sampler in left:
         assert process.poll() is None
         assert time.monotonic() < deadline
         time.sleep(0.1)

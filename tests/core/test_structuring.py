@@ -73,7 +73,7 @@ def lines(error: pytest.ExceptionInfo[StructuringError]) -> list[str]:
     ],
 )
 def test_accepts(value, kind, expected):
-    """A value of the declared type is taken as it is; an integer may stand for a float."""
+    """A value of the declared type is unchanged; an integer is accepted as a float."""
     structured = structure(value, kind)
     assert structured == expected
     assert type(structured) is type(expected)
@@ -102,8 +102,8 @@ def test_accepts(value, kind, expected):
         ("x" * 200, int, "expected an integer, got '" + "x" * 76 + "…"),
     ],
 )
-def test_refuses(value, kind, text):
-    """Any other value is one problem that says what was expected."""
+def test_rejects(value, kind, text):
+    """Any other value is one problem with the expected type."""
     with pytest.raises(StructuringError) as error:
         structure(value, kind)
     assert [problem.text for problem in error.value.problems] == [text]
@@ -118,7 +118,7 @@ INTEGERS = st.integers(-(2**63), 2**63 - 1)
     st.sampled_from([int, float, str, bool]),
 )
 def test_never_coerces(value, kind):
-    """Whatever is accepted is unchanged, but for integers that become equal floats."""
+    """Accepted values are unchanged, except for integers that become equal floats."""
     try:
         structured = structure(value, kind)
     except StructuringError:
@@ -128,8 +128,8 @@ def test_never_coerces(value, kind):
         assert type(value) is kind or (kind is float and type(value) is int)
 
 
-def test_all_problems_with_their_places():
-    """Every wrong value of a nested table is reported, each with its path."""
+def test_all_problems_with_their_paths():
+    """Every wrong value of a nested table is reported with its path."""
     with pytest.raises(StructuringError) as error:
         structure(
             {
@@ -152,15 +152,15 @@ def test_all_problems_with_their_places():
 
 
 @pytest.mark.parametrize("right", [{}, {"width": 2}])
-def test_unknown_key_suggests_the_right_one(right):
-    """A misspelt key is answered by the key that was meant, also where that is there as well."""
+def test_unknown_key_suggests_a_similar_one(right):
+    """The suggested key may be present too."""
     with pytest.raises(StructuringError) as error:
         structure({"wdith": 3, **right}, Inner)
     assert lines(error) == ["wdith: unknown key — did you mean 'width'?"]
 
 
-def test_missing_key_says_what_is_expected():
-    """A required key that is absent is reported with its type."""
+def test_missing_key_names_the_expected_type():
+    """Required keys only."""
     with pytest.raises(StructuringError) as error:
         structure({"low": 1}, Range)
     assert lines(error) == ["high: missing; expected an integer"]
@@ -175,7 +175,7 @@ def test_post_init_error_is_reported():
 
 @pytest.mark.parametrize("raised", [KeyError("x"), SystemExit("x")])
 def test_other_exceptions_of_a_class_are_named(raised):
-    """What explains nothing by itself is reported with its type, and exit ends no check."""
+    """The problem holds the type of the exception; SystemExit is caught too."""
 
     @frozen
     class Broken:
@@ -187,15 +187,15 @@ def test_other_exceptions_of_a_class_are_named(raised):
     assert lines(error) == [f": {type(raised).__name__}: {raised}"]
 
 
-def test_given_fields_are_not_keys():
-    """A field that is made elsewhere cannot be given in the table."""
+def test_values_are_not_keys():
+    """A field that is already structured cannot be in the table."""
     assert structure_fields({"low": 1}, Range, values={"high": 5}) == {"low": 1, "high": 5}
     with pytest.raises(StructuringError, match="unknown key"):
         structure_fields({"low": 1, "high": 3}, Range, values={"high": 5})
 
 
-def test_private_fields_are_left_alone():
-    """Fields that the class computes are no keys, and private ones lose their underscore as in the constructor."""
+def test_private_fields():
+    """Computed fields are not keys, and private fields lose their underscore."""
 
     @frozen
     class Private:
@@ -207,6 +207,6 @@ def test_private_fields_are_left_alone():
         structure({"computed": 2}, Private)
 
 
-def test_did_you_mean_is_silent_without_a_close_word():
-    """Nothing is suggested where nothing is close."""
+def test_did_you_mean_without_a_similar_word():
+    """The result is empty."""
     assert did_you_mean("xyz", ["alpha"]) == ""

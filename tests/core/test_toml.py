@@ -26,28 +26,28 @@ def test_reads_a_file(tmp_path):
 
 
 def test_reads_a_file_with_a_byte_order_mark(tmp_path):
-    """Some editors write one; it says nothing."""
+    """The mark is skipped."""
     path = tmp_path / "run.toml"
     path.write_text("[run]\nseed = 3\n", encoding="utf-8-sig")
     assert read_toml(path) == {"run": {"seed": 3}}
 
 
 def test_missing_file(tmp_path):
-    """A missing file is one line that names it."""
+    """The error is one line with the path."""
     with pytest.raises(ConfigError) as error:
         read_toml(tmp_path / "nothing.toml")
     assert problems(error) == [f"{tmp_path / 'nothing.toml'}: no such file"]
 
 
 def test_folder_instead_of_file(tmp_path):
-    """A folder is one line that says why it cannot be read."""
+    """The error is one line with the reason."""
     with pytest.raises(ConfigError, match="cannot be read: Is a directory"):
         read_toml(tmp_path)
 
 
 @pytest.mark.parametrize("kind", ["fifo", "device"])
-def test_what_may_never_end_is_not_read(tmp_path, monkeypatch, kind):
-    """Of a pipe with a name nobody knows whether somebody will ever write it."""
+def test_named_pipes_are_errors(tmp_path, monkeypatch, kind):
+    """Reading one might block forever."""
     path = tmp_path / "run.toml"
     monkeypatch.setattr(Path, "read_text", lambda *_, **__: "")  # it would wait
     os.mkfifo(path) if kind == "fifo" else path.symlink_to("/dev/zero")
@@ -56,8 +56,8 @@ def test_what_may_never_end_is_not_read(tmp_path, monkeypatch, kind):
     assert problems(error) == [f"{path}: is not a regular file; expected a TOML file"]
 
 
-def test_reads_what_a_shell_pipes_in():
-    """As ``<(…)`` and ``/dev/stdin`` do."""
+def test_reads_pipes_of_the_shell():
+    """``<(…)`` and ``/dev/stdin`` work."""
     read, write = os.pipe()
     with os.fdopen(read, "rb"):
         with os.fdopen(write, "wb") as file:
@@ -73,8 +73,8 @@ def test_not_utf8(tmp_path):
         read_toml(path)
 
 
-def test_broken_toml_names_the_line(tmp_path):
-    """A syntax error points to its line, as editors understand it."""
+def test_syntax_error_names_the_line(tmp_path):
+    """The format is that of compilers."""
     path = tmp_path / "run.toml"
     path.write_text("[run]\nseed = 3\nworkers 4\n")
     with pytest.raises(ConfigError) as error:
@@ -93,8 +93,8 @@ def test_broken_toml_names_the_line(tmp_path):
     ],
     ids=["lists", "tables", "a few tables", "decimal", "hexadecimal"],
 )
-def test_toml_that_python_cannot_hold_is_one_line(tmp_path, text, reason):
-    """In a file and in an override: no traceback of who reads, copies or shows it."""
+def test_unsupported_toml_is_one_line(tmp_path, text, reason):
+    """Deep nesting and long numbers are errors in files and in overrides."""
     path = tmp_path / "run.toml"
     path.write_text(text)
     with pytest.raises(ConfigError) as error:
@@ -105,15 +105,15 @@ def test_toml_that_python_cannot_hold_is_one_line(tmp_path, text, reason):
     assert len(problems(error)) == 1
 
 
-def test_tables_in_each_other_are_read(tmp_path):
-    """Many more than there are of anything."""
+def test_nested_tables_are_read(tmp_path):
+    """The limit exceeds the depth of any configuration."""
     path = tmp_path / "run.toml"
     path.write_text(".".join("a" * 30) + " = 1")
     assert apply_overrides(read_toml(path), [".".join("a" * 30) + "=2"]) != read_toml(path)
 
 
-def test_broken_at_the_end_names_the_last_line(tmp_path):
-    """An error that is only noticed at the end of the file has a line number too."""
+def test_syntax_error_at_the_end_names_the_last_line(tmp_path):
+    """The parser reports no line for it."""
     path = tmp_path / "run.toml"
     path.write_text('[run]\nname = "open')
     with pytest.raises(ConfigError) as error:
@@ -143,13 +143,13 @@ def test_override_values(text, value):
     assert apply_overrides({"run": {"x": 0}}, [text]) == {"run": {"x": value}}
 
 
-def test_override_makes_tables():
-    """Tables on the way are made."""
+def test_override_creates_tables():
+    """Missing parent tables are created."""
     assert apply_overrides({}, ["players.main.ppo.gamma=0.9"]) == {"players": {"main": {"ppo": {"gamma": 0.9}}}}
 
 
 def test_override_with_a_quoted_key():
-    """A key with a dot in it can be quoted, as in TOML."""
+    """A key may be quoted as in TOML."""
     assert apply_overrides({}, ['players."a.b".share=2']) == {"players": {"a.b": {"share": 2}}}
 
 
@@ -158,8 +158,8 @@ def test_last_override_wins():
     assert apply_overrides({}, ["a=1", "a=2"]) == {"a": 2}
 
 
-def test_overrides_leave_the_original_alone():
-    """The tables given are copied, at every depth."""
+def test_overrides_do_not_change_the_original():
+    """The tables are copied deeply."""
     data = {"run": {"list": [1]}}
     apply_overrides(data, ["run.seed=1"])["run"]["list"].append(2)
     assert data == {"run": {"list": [1]}}
@@ -175,15 +175,15 @@ def test_overrides_leave_the_original_alone():
         ("run.seed.x=1", "--set run.seed.x=1: run.seed is a value, not a table"),
     ],
 )
-def test_wrong_overrides(text, problem):
-    """An override of another form is one line that repeats it."""
+def test_malformed_overrides(text, problem):
+    """The line repeats the override."""
     with pytest.raises(ConfigError) as error:
         apply_overrides({"run": {"seed": 1}}, [text])
     assert problems(error) == [problem]
 
 
 def test_all_wrong_overrides_are_reported():
-    """Two wrong overrides are two lines."""
+    """Two malformed overrides are two lines."""
     with pytest.raises(ConfigError) as error:
         apply_overrides({}, ["a", "b=1", "c"])
     assert len(problems(error)) == 2
@@ -208,17 +208,17 @@ def test_written_toml_loads_equal(data):
 
 @pytest.mark.parametrize("value", [True, 1, 1.0, -0.0, float("inf"), "1", [1, 1.0, True]])
 def test_types_survive(value):
-    """1, 1.0 and true stay apart, though they are equal in Python."""
+    """1, 1.0 and true stay different, although they are equal in Python."""
     assert repr(tomllib.loads(write_toml({"x": value}))["x"]) == repr(value)
 
 
 def test_order_of_tables_is_kept():
-    """Players come back in the order of the file."""
+    """Players keep the order of the file."""
     data = {"players": {"z": {"a": 1}, "b": {"a": 1}, "m": {}}}
     assert list(tomllib.loads(write_toml(data))["players"]) == ["z", "b", "m"]
 
 
-def test_other_types_are_refused():
-    """What has no plain form raises instead of being written wrongly."""
+def test_other_types_are_errors():
+    """Values without a TOML form raise an error."""
     with pytest.raises(TypeError, match="object"):
         write_toml({"x": object()})

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import difflib
 import types
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from typing import Any, TypeVar, Union, get_args, get_origin
 
 import attrs
@@ -76,7 +76,7 @@ def structure_fields(table: object, cls: type[Any], *, values: Mapping[str, obje
     if not isinstance(table, dict):
         raise _mismatch("a table", table)
     ready = dict(values or {})
-    fields = {f.alias: f for f in attrs.fields(attrs.resolve_types(cls)) if f.init and f.alias not in ready}
+    fields = _init_fields(cls, ready)
     problems = _unknown_keys(table, cls, fields)
     for key, attribute in fields.items():
         try:
@@ -89,6 +89,11 @@ def structure_fields(table: object, cls: type[Any], *, values: Mapping[str, obje
     if problems:
         raise StructuringError(*problems)
     return ready
+
+
+def _init_fields(cls: type[Any], exclude: Container[str]) -> dict[str, attrs.Attribute[Any]]:
+    """Return the fields that the constructor takes, by argument name."""
+    return {f.alias: f for f in attrs.fields(attrs.resolve_types(cls)) if f.init and f.alias not in exclude}
 
 
 def _unknown_keys(table: Mapping[str, Any], cls: type[Any], fields: Mapping[str, object]) -> list[Problem]:

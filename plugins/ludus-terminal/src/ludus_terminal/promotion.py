@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from ludus.errors import ConfigError
 from ludus.matchmaker import PoolChange
+from ludus.metrics import Metric
 from ludus.runs import Run, change_pool, open_run
 from rich.console import RenderableType
 from rich.markup import escape
@@ -107,13 +108,19 @@ def _learning_metrics(run: Run, models: Iterable[str]) -> dict[str, Data]:
     periods = {name: _learning_period(run, name) for name in models}
     roles = {name: run.league.players[run.models[name].player].role for name in periods}
     values: dict[str, dict[str, list[float]]] = {name: {} for name in periods}
-    sampling = (metric for metric in run.metrics() if metric.name.startswith("sampling/"))
-    for metric in (metric for metric in sampling if not math.isnan(metric.value)):
+    for metric in _sampling_metrics(run):
         for name, (start_s, end_s) in periods.items():
             label = _behaviour_label(metric.name.removeprefix("sampling/"), roles[name])
             if label and start_s < metric.elapsed_s <= end_s:
                 values[name].setdefault(label, []).append(metric.value)
     return {name: _means(metrics) for name, metrics in values.items()}
+
+
+def _sampling_metrics(run: Run) -> Iterator[Metric]:
+    """Yield the known values of the metrics of all samplers."""
+    for metric in run.metrics():
+        if metric.name.startswith("sampling/") and not math.isnan(metric.value):
+            yield metric
 
 
 def _means(values: Mapping[str, Sequence[float]]) -> dict[str, float]:
