@@ -169,13 +169,13 @@ def test_a_full_board_without_a_row_is_a_draw(game, actions):
 
 
 @pytest.mark.parametrize("action", [3, -1, 7])
-def test_an_illegal_move_names_seat_row_and_column_and_moves_nothing(action):
+def test_an_illegal_move_names_seat_match_and_column_and_changes_nothing(action):
     """Row 1 of three plays into a full column or off the board."""
     environment = make_connect4(None, num_matches=3)
     reset(environment)
     for _ in range(6):
         environment.step(both(0, 3, 0))
-    with pytest.raises(ContractError, match=rf"seat 0 .* row 1 .* action {action} \(.*column|there are 7"):
+    with pytest.raises(ContractError, match=rf"seat 0 .* match 1 .* action {action} \(.*column|there are 7"):
         environment.step(both(1, action, 1))
     assert environment.step(both(1, 1, 1)).roles["player"].observation["obs"].sum() == 3 * 2 * 7
 
@@ -186,7 +186,7 @@ def test_the_error_counts_columns_as_people_do():
     reset(environment)
     for _ in range(6):
         environment.step(both(3))
-    with pytest.raises(ContractError, match=r"connect4: seat 0 .* row 0 .* action 3 \(column 4\) on ply 6"):
+    with pytest.raises(ContractError, match=r"connect4: seat 0 .* match 0 .* action 3 \(column 4\) on ply 6"):
         environment.step(both(3))
 
 

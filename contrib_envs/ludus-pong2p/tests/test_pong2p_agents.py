@@ -8,9 +8,9 @@ from ludus.agent import Agent
 from ludus_pong2p.config import FollowerConfig, Pong2pConfig, RandomConfig
 from ludus_pong2p.environment import Pong2p
 from ludus_pong2p.follower import FollowerAgent
-from ludus_pong2p.memory import BallTracker
 from ludus_pong2p.plugin import ludus_register_agents
 from ludus_pong2p.random_agent import RandomAgent
+from ludus_pong2p.seat_state import SeatState
 
 STAY, UP, DOWN = 0, 1, 2
 PERFECT = {"delay": 0, "speed": 1.0, "error": 0.0}
@@ -219,15 +219,15 @@ def test_a_new_match_starts_with_a_new_action():
 
 def test_memory_grows_with_the_streams():
     """Rows keep what they hold."""
-    memory = BallTracker(value=2)
-    assert memory.take(np.array([1])).tolist() == [True]
+    memory = SeatState(value=2)
+    assert memory.take_new(np.array([1])).tolist() == [True]
     memory["value"][1] = (3.0, 4.0)
-    assert memory.take(np.array([5, 1])).tolist() == [True, False]
+    assert memory.take_new(np.array([5, 1])).tolist() == [True, False]
     assert memory["value"].shape == (6, 2)
     assert memory["value"][1].tolist() == [3.0, 4.0]
-    memory.forget(np.array([1]))
+    memory.reset(np.array([1]))
     assert memory["value"][1].tolist() == [0.0, 0.0]
-    assert memory.take(np.zeros(0, np.int64)).tolist() == []
+    assert memory.take_new(np.zeros(0, np.int64)).tolist() == []
 
 
 def test_agents_are_offered_for_this_game():

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from ludus_pong2p.config import Pong2pConfig
 from ludus_pong2p.court import Court
-from ludus_pong2p.field import LIMIT
-from ludus_pong2p.serve import first_receiver, heights_and_slopes
+from ludus_pong2p.geometry import LIMIT
+from ludus_pong2p.serve import first_receiver, serve_heights_and_slopes
 
 #: Balls neither gain speed nor get spin: with slope 3/4 a speed of 5 is the velocity (4, 3).
 PLAIN = {"speed_up": 1.0, "spin": 0.0, "ball_speed_max": 38.0, "paddle_speed": 2.0}
@@ -190,7 +190,7 @@ def test_serves_vary_with_seed_and_number():
     """Heights are spread evenly over the middle half of the field, slopes over [-1, 1)."""
     seeds = np.arange(0, 4000, 2, dtype=np.uint64)
     for number in (0, 1):
-        heights, slopes = heights_and_slopes(seeds, np.full(len(seeds), number))
+        heights, slopes = serve_heights_and_slopes(seeds, np.full(len(seeds), number))
         for values, width in ((heights, 10.0), (slopes, 1.0)):
             assert -width <= values.min() < -0.99 * width
             assert 0.99 * width < values.max() < width
@@ -201,7 +201,7 @@ def test_serves_vary_with_seed_and_number():
 def test_paired_seeds_differ_in_the_first_direction_only():
     """2k and 2k + 1."""
     seeds = np.array([8, 9], np.uint64)
-    heights, slopes = heights_and_slopes(seeds, np.zeros(2, np.int64))
+    heights, slopes = serve_heights_and_slopes(seeds, np.zeros(2, np.int64))
     assert heights[0] == heights[1]
     assert slopes[0] == slopes[1]
     assert first_receiver(seeds).tolist() == [0, 1]
@@ -293,19 +293,19 @@ def test_one_long_frame_is_many_short_ones(seed, parts, steepness, spin):
     speeds = {"ball_speed": 8.0, "ball_speed_max": 30.0, "paddle_speed": 4.0}
     fast, rng = served({**same, **speeds}, seed=seed, matches=64)
     slow, _ = served({**same, **{name: value / parts for name, value in speeds.items()}}, seed=seed, matches=64)
-    going = np.ones(64)
+    running = np.ones(64)
     for _ in range(12):
         directions = rng.integers(-1, 2, size=(2, 64)).astype(float)
-        fast.advance(directions * going, going)
+        fast.advance(directions * running, running)
         lost = fast.conceded.any(axis=0)
         for _ in range(parts):
-            slow.advance(directions * going, going)
-            going = going * ~slow.conceded.any(axis=0)
-        assert (lost <= (going == 0)).all()
-        playing = going > 0
+            slow.advance(directions * running, running)
+            running = running * ~slow.conceded.any(axis=0)
+        assert (lost <= (running == 0)).all()
+        playing = running > 0
         for name in ("x", "y", "paddle"):
             np.testing.assert_allclose(
                 getattr(fast, name)[..., playing], getattr(slow, name)[..., playing], atol=1e-6, err_msg=name
             )
-    assert (going == 0).any()
-    assert (going == 1).any()
+    assert (running == 0).any()
+    assert (running == 1).any()

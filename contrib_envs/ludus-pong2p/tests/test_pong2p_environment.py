@@ -193,7 +193,7 @@ def test_unknown_actions_are_refused():
     tick = environment.reset(seeds(2))
     before = tick.roles["player"].observation["obs"].copy()
     for wrong in (-1, 3):
-        with pytest.raises(ContractError, match=rf"seat 1 .* row 1 chose the action {wrong}; expected 0 \(stay\)"):
+        with pytest.raises(ContractError, match=rf"seat 1 .* match 1 chose the action {wrong}; expected 0 \(stay\)"):
             act(environment, 0, [0, wrong])
     np.testing.assert_array_equal(environment._player.observation["obs"], before)
 

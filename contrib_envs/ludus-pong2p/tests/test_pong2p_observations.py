@@ -9,7 +9,7 @@ from ludus import Scenario
 from ludus_pong2p.config import Pong2pConfig
 from ludus_pong2p.environment import Pong2p
 from ludus_pong2p.image import SHAPE
-from ludus_pong2p.sight import own_paddle_and_ball
+from ludus_pong2p.observation import own_paddle_and_ball
 from ludus_pong2p.vector import NAMES
 
 NUMBER = {name: i for i, name in enumerate(NAMES)}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from ludus_probes.batch import ROLE
+from ludus_probes.environment import ROLE
 from ludus_probes.plugin import ludus_register_agents, ludus_register_environments
 
 ENVIRONMENTS = {component.name: component for component in ludus_register_environments()}

@@ -11,7 +11,7 @@ from ludus.agent import EvaluatingAgent
 from ludus.spaces import action_width, label_sizes
 from ludus.testing import check_environment
 from ludus_board.random_agent import RandomAgent
-from ludus_probes.batch import ROLE
+from ludus_probes.environment import ROLE
 from ludus_probes.plugin import ludus_register_agents, ludus_register_environments
 
 NAMES = [component.name for component in ludus_register_environments()]
@@ -95,7 +95,7 @@ def test_there_is_no_scenario_but_the_default(make, name):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_an_illegal_action_names_row_and_seat(make, start, name):
+def test_an_illegal_action_names_match_and_seat(make, start, name):
     """And no match has advanced."""
     environment = make(name, 3)
     player = start(environment)
@@ -106,7 +106,7 @@ def test_an_illegal_action_names_row_and_seat(make, start, name):
         last = label_sizes(role.action_space)[-1]
         actions[:, 0, -1] = player.action_mask[:, 0, -last:].argmax(axis=1)
     actions[1, -1, 0] = 1000
-    with pytest.raises(ContractError, match=f"{name}: seat {role.num_seats - 1} of role 'player' in row 1"):
+    with pytest.raises(ContractError, match=f"{name}: seat {role.num_seats - 1} of role 'player' in match 1"):
         environment.step({ROLE: actions})
     assert player.acting.all()
     assert not player.reward.any()

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from ludus_board.random_agent import RandomAgent
-from ludus_probes.batch import ROLE
 from ludus_probes.corridor import right_actions
+from ludus_probes.environment import ROLE
 
 
 def walk(make, start, path, **options):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from ludus import ConfigError
-from ludus_probes.batch import ROLE
+from ludus_probes.environment import ROLE
 from ludus_probes.key_ring import fitting_keys
 
 BOTH = pytest.mark.parametrize("masked", [True, False])

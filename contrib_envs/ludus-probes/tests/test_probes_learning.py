@@ -15,7 +15,7 @@ from ludus_networks.config import MLPConfig
 from ludus_networks.network import make_mlp
 from ludus_ppo.algorithm import PPO
 from ludus_ppo.config import PPOConfig
-from ludus_probes.batch import ROLE
+from ludus_probes.environment import ROLE
 
 three_seeds = pytest.mark.parametrize("seed", range(3))
 

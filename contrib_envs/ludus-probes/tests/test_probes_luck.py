@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from ludus_probes.batch import ROLE
+from ludus_probes.environment import ROLE
 
 ROWS = 4000
 

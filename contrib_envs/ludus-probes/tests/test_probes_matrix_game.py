@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pytest
 from ludus import ConfigError
-from ludus_probes.batch import ROLE
+from ludus_probes.environment import ROLE
 
 PRESETS = {
     "rock-paper-scissors": {(0, 0): (0, 0), (0, 1): (-1, 1), (0, 2): (1, -1), (1, 2): (-1, 1)},

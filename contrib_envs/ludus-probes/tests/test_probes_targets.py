@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from gymnasium import spaces
-from ludus_probes.batch import ROLE
+from ludus_probes.environment import ROLE
 from ludus_probes.targets import PLACES
 
 ROWS = 8000

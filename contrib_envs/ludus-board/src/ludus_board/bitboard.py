@@ -24,7 +24,7 @@ def decode(board: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def playable(occupied: np.ndarray) -> np.ndarray:
-    """Return ``[n] int64``, the squares on which the next stone can come to rest."""
+    """Return ``[n] int64``, the squares where the next stone can land."""
     squares: np.ndarray = (occupied + _BOTTOM) & _BOARD
     return squares
 
@@ -58,15 +58,15 @@ def safe_squares(threats: np.ndarray, playable: np.ndarray) -> np.ndarray:
     forced = threats & playable
     safe: np.ndarray = np.where(forced != 0, forced, playable)
     safe &= ~(threats >> 1)  # not right below a threat
-    safe[(forced & (forced - 1)) != 0] = 0  # two at once: cannot block both
+    safe[(forced & (forced - 1)) != 0] = 0  # two threats cannot both be blocked
     return safe
 
 
 def open_rows(own: np.ndarray, other: np.ndarray) -> np.ndarray:
-    """Return ``[n] float32`` in (-1, 1), who has the better chances among the 69 rows of four of the board.
+    """Return a heuristic value ``[n] float32`` in (-1, 1) from the 69 rows of four of the board.
 
-    A row that holds stones of one side only counts 5 for three stones and 2 for two, and a stone in the middle column
-    counts 3; the difference x of the two sides is returned as x / (|x| + 50). A full board is worth 0.
+    A row with stones of one side only counts 5 for three stones and 2 for two, and a stone in the middle column counts
+    3; the difference x of the two sides gives x / (|x| + 50). A full board is worth 0.
     """
     middle = COLUMNS[3]
     score = 3 * (_count(own & middle) - _count(other & middle))
@@ -91,7 +91,7 @@ def _row_score(stones: np.ndarray, empty: np.ndarray, step: int) -> np.ndarray:
 
 
 def _count(bits: np.ndarray) -> np.ndarray:
-    """Return how many bits are set in each item."""
+    """Return the number of set bits of each entry."""
     bits = bits - ((bits >> 1) & 0x5555555555555555)
     bits = (bits & 0x3333333333333333) + ((bits >> 2) & 0x3333333333333333)
     bits = (bits + (bits >> 4)) & 0x0F0F0F0F0F0F0F0F

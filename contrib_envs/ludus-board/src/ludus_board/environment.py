@@ -1,4 +1,4 @@
-"""A batch of two-player games of placing stones, driven by `Rules`."""
+"""A batch of matches of a two-player game of placing stones, defined by `Rules`."""
 
 from __future__ import annotations
 
@@ -47,13 +47,13 @@ def _spec(rules: Rules) -> EnvironmentSpec:
 
 
 class BoardEnvironment:
-    """Both seats see the board from their own side (plane 0: own stones, plane 1: the opponent's; row 0 on top).
+    """A batch of matches. Seats observe the board from their own side: plane 0 own stones, plane 1 the opponent's.
 
-    Seat 0 moves first, whatever the seed. Only the scenario ``random-opening`` uses the seed; after an odd number of
+    Row 0 is on top. Seat 0 moves first. Only the scenario ``random-opening`` uses the seed; after an odd number of
     opening plies seat 1 moves first.
 
     Args:
-        rules: The game.
+        rules: Rules of the game.
         num_matches: B, at least 1.
     """
 
@@ -61,11 +61,11 @@ class BoardEnvironment:
         self._rules = rules
         self.spec = _spec(rules)
         self.num_matches = num_matches
-        self._all_rows = np.arange(num_matches)
+        self._all_matches = np.arange(num_matches)
         self._cells = rules.shape[0] * rules.shape[1]
         self._stones = np.zeros((num_matches, 2), np.int64)
         self._plies = np.zeros(num_matches, np.int64)
-        self._seat = np.zeros(num_matches, np.int64)  # who moves next
+        self._seat = np.zeros(num_matches, np.int64)  # seat to move
         self._running = np.zeros(num_matches, bool)
         self._tick = allocate_tick(self.spec, num_matches, masked_roles=("player",))
         self._player = self._tick.roles["player"]
@@ -79,27 +79,30 @@ class BoardEnvironment:
         indices: np.ndarray | None = None,
         scenarios: Sequence[Scenario] | None = None,
     ) -> Tick:
-        """Start new matches in the given rows; see `ludus.environment.Environment.reset`.
+        """Start new matches; see `ludus.environment.Environment.reset`.
 
         Raises:
             ContractError: A scenario or one of its parameters is unknown.
         """
-        indices = self._all_rows if indices is None else np.asarray(indices, np.int64)
-        plies = opening.plies(scenarios, len(indices), most=self._cells)
+        indices = self._all_matches if indices is None else np.asarray(indices, np.int64)
+        opening_plies = opening.opening_plies(scenarios, len(indices), most=self._cells)
         self._stones[indices] = 0
         self._plies[indices] = 0
         self._seat[indices] = 0
         self._running[indices] = True
         self._player.observation["obs"][indices] = 0
         self._tick.clear(indices)
-        if plies is None:
+        if opening_plies is None:
             self._player.acting[indices] = (True, False)
             self._player.action_mask[indices] = True  # type: ignore[index]
         else:
-            opening.play(
-                self._rules, np.asarray(seeds, np.uint64), plies, lambda at, move: self._place(indices[at], move)
+            opening.play_openings(
+                self._rules,
+                np.asarray(seeds, np.uint64),
+                opening_plies,
+                lambda at, move: self._place(indices[at], move),
             )
-            self._show()
+            self._update_masks()
         return self._tick
 
     def step(self, actions: Mapping[str, np.ndarray]) -> Tick:
@@ -108,42 +111,43 @@ class BoardEnvironment:
         Raises:
             ContractError: A move is illegal; no match has been advanced.
         """
-        rows = self._all_rows if self._running.all() else np.flatnonzero(self._running)
-        moves = np.asarray(actions["player"]).ravel().take(2 * rows + self._seat.take(rows))
-        self._require_legal(rows, moves)
+        indices = self._all_matches if self._running.all() else np.flatnonzero(self._running)
+        moves = np.asarray(actions["player"]).ravel().take(2 * indices + self._seat.take(indices))
+        self._require_legal(indices, moves)
         self._player.reward.fill(0)
         self._tick.terminated.fill(False)
-        won = self._place(rows, moves)
-        ended = won | (self._plies[rows] == self._cells)
+        won = self._place(indices, moves)
+        ended = won | (self._plies[indices] == self._cells)
         if ended.any():
-            self._finish(rows[ended], won[ended])
-        self._show()
+            self._finish(indices[ended], won[ended])
+        self._update_masks()
         return self._tick
 
     def close(self) -> None:
-        """Do nothing: there is nothing to free."""
+        """Do nothing; there is nothing to free."""
 
-    def _require_legal(self, rows: np.ndarray, moves: np.ndarray) -> None:
+    def _require_legal(self, indices: np.ndarray, moves: np.ndarray) -> None:
         """Raise ContractError for the first illegal move."""
         known = (moves >= 0) & (moves < self._rules.num_actions)
-        legal = known & self._mask.take(rows * (2 * self._rules.num_actions) + moves, mode="clip")
+        legal = known & self._mask.take(indices * (2 * self._rules.num_actions) + moves, mode="clip")
         if not legal.all():
             at = int(np.argmin(legal))
+            match = indices[at]
             raise ContractError(
-                f"{self.spec.name}: seat {self._seat[rows[at]]} of role 'player' in row {rows[at]} chose the illegal "
-                f"action {moves[at]} ({self._place_name(int(moves[at]))}) on ply {self._plies[rows[at]]}; choose among "
-                f"those that action_mask allows"
+                f"{self.spec.name}: seat {self._seat[match]} of role 'player' in match {match} chose the illegal "
+                f"action {moves[at]} ({self._place_name(int(moves[at]))}) on ply {self._plies[match]}; choose one "
+                f"that action_mask allows"
             )
 
     def _place_name(self, move: int) -> str:
         known = 0 <= move < self._rules.num_actions
         return terminal.place_name(self._rules, move) if known else f"there are {self._rules.num_actions} actions"
 
-    def _place(self, rows: np.ndarray, moves: np.ndarray) -> np.ndarray:
-        """Place a stone of the seat to move in each of the rows, pass the turn, and return ``[n] bool``: it won."""
-        seat = self._seat.take(rows)
+    def _place(self, indices: np.ndarray, moves: np.ndarray) -> np.ndarray:
+        """Place a stone of the seat to move in each match, pass the turn, and return ``[n] bool``: it won."""
+        seat = self._seat.take(indices)
         stones = self._stones.reshape(-1)
-        mine = 2 * rows + seat
+        mine = 2 * indices + seat
         theirs = mine ^ 1
         own = stones.take(mine)
         bits, cells = self._rules.place(own | stones.take(theirs), moves)
@@ -151,40 +155,40 @@ class BoardEnvironment:
         stones[mine] = own
         self._obs[2 * (mine * self._cells + cells)] = 1
         self._obs[2 * (theirs * self._cells + cells) + 1] = 1
-        self._plies[rows] += 1
-        self._seat[rows] = 1 - seat
+        self._plies[indices] += 1
+        self._seat[indices] = 1 - seat
         return self._rules.won(own)
 
-    def _finish(self, rows: np.ndarray, won: np.ndarray) -> None:
-        """Score the rows that have just ended; the seat that moved last has won or the board is full."""
-        last = 1 - self._seat[rows]
+    def _finish(self, indices: np.ndarray, won: np.ndarray) -> None:
+        """Score ended matches: the seat that moved last has won, or the board is full."""
+        last = 1 - self._seat[indices]
         points = won.astype(np.float32)
-        self._running[rows] = False
-        self._tick.terminated[rows] = True
-        self._player.reward[rows, last] = points
-        self._player.reward[rows, 1 - last] = -points
-        self._tick.outcome[rows, last] = 0.5 + 0.5 * points
-        self._tick.outcome[rows, 1 - last] = 0.5 - 0.5 * points
+        self._running[indices] = False
+        self._tick.terminated[indices] = True
+        self._player.reward[indices, last] = points
+        self._player.reward[indices, 1 - last] = -points
+        self._tick.outcome[indices, last] = 0.5 + 0.5 * points
+        self._tick.outcome[indices, 1 - last] = 0.5 - 0.5 * points
 
-    def _show(self) -> None:
-        """Write who acts and what is legal."""
+    def _update_masks(self) -> None:
+        """Write acting seats and masks."""
         np.logical_and(self._running, self._seat == 0, out=self._player.acting[:, 0])
         np.logical_and(self._running, self._seat == 1, out=self._player.acting[:, 1])
         legal = self._rules.legal(self._stones[:, 0] | self._stones[:, 1])
         self._player.action_mask[:] = legal[:, None]  # type: ignore[index]
 
     def render(self, match: int) -> str:
-        """Return the board of row `match` with ANSI colours and coordinates."""
+        """Return the board of a match with ANSI colours and coordinates."""
         return terminal.render(self._rules, self._player.observation["obs"][match, 0])
 
     def action_name(self, role: str, action: np.ndarray) -> str:  # noqa: ARG002 - there is one role
-        """Return the action as a person would type it."""
+        """Return the name of the action."""
         return terminal.action_name(self._rules, int(action[0]))
 
     def parse_action(self, role: str, text: str) -> np.ndarray:  # noqa: ARG002 - there is one role
-        """Return the action ``[1] int64`` a person typed.
+        """Parse a typed action into ``[1] int64``.
 
         Raises:
-            ValueError: The text is not an action; the message says what is.
+            ValueError: The text is not an action; the message lists what is.
         """
         return np.array([terminal.parse_action(self._rules, text)], np.int64)

@@ -10,18 +10,18 @@ from ludus_board.config import MinimaxConfig
 
 __all__ = ["MinimaxAgent", "move_values"]
 
-_WIN = 100.0  # less one for each ply it takes; a value from `bitboard.open_rows` is below 1
+_WIN = 100.0  # minus one per ply until the win; a value from `bitboard.open_rows` is below 1
 _ILLEGAL = -1000.0
-_CHUNK = 4096  # positions searched at once: keeps the arrays of a level in the cache, and memory flat at depth 8
+_CHUNK = 4096  # positions searched at once: bounds memory at depth 8 and keeps the arrays of a level in the cache
 
 
 class MinimaxAgent:
     """Plays a move of best minimax value, chosen uniformly among those; prefers early wins and late losses.
 
     Args:
-        config: Depth and what a position at the horizon is worth.
-        spec: The environment's, Connect Four.
-        role: Whose seats it fills.
+        config: Options of the agent.
+        spec: Spec of Connect Four.
+        role: Role that the agent plays.
     """
 
     def __init__(self, config: MinimaxConfig, *, spec: EnvironmentSpec, role: str) -> None:  # noqa: ARG002 - one game, one role
@@ -38,11 +38,11 @@ class MinimaxAgent:
         self,
         observation: Leaves,
         *,
-        action_mask: np.ndarray | None,  # noqa: ARG002 - the board says what is legal
-        seat_ids: np.ndarray,  # noqa: ARG002 - it remembers nothing
+        action_mask: np.ndarray | None,  # noqa: ARG002 - the board defines legal moves
+        seat_ids: np.ndarray,  # noqa: ARG002 - it has no state
         rng: np.random.Generator,
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Decide, and return what `evaluate` says besides; see `ludus.agent.EvaluatingAgent`."""
+        """Decide and evaluate; see `ludus.agent.EvaluatingAgent`."""
         values = self._values(observation)
         best = values.max(axis=1, keepdims=True)
         keys = rng.random(values.shape, dtype=np.float32)
@@ -52,12 +52,12 @@ class MinimaxAgent:
     def evaluate(self, observation: Leaves, action_mask: np.ndarray | None) -> np.ndarray:  # noqa: ARG002 - as in act
         """Return ``[n] float32`` in [-1, 1], the minimax value of the seat to move: ±1 where it wins or loses.
 
-        A position without a legal move or one that is already lost has no value; do not ask for it.
+        Positions without a legal move, and positions that are already lost, have no value.
         """
         return _game_value(self._values(observation).max(axis=1))
 
     def reset(self, seat_ids: np.ndarray) -> None:
-        """Do nothing: it remembers nothing."""
+        """Do nothing; the agent has no state."""
 
     def _values(self, observation: Leaves) -> np.ndarray:
         own, other = bitboard.decode(observation["obs"])
@@ -65,7 +65,7 @@ class MinimaxAgent:
 
 
 def _game_value(best: np.ndarray) -> np.ndarray:
-    """Return the value ``[n] float32`` of positions whose best move is worth `best`: in how many plies is forgotten."""
+    """Return the game value ``[n] float32`` of positions whose best move has the value `best`."""
     return np.asarray(np.clip(best, -1.0, 1.0), np.float32)
 
 
@@ -75,8 +75,8 @@ def move_values(own: np.ndarray, other: np.ndarray, *, depth: int, windows: bool
     Args:
         own: ``[n] int64``, stones of the side to move.
         other: ``[n] int64``, stones of the opponent.
-        depth: How many plies to look ahead, at least 1.
-        windows: Whether positions at the horizon are worth `bitboard.open_rows` instead of 0.
+        depth: Number of plies to search, at least 1.
+        windows: Whether positions at the horizon have the value `bitboard.open_rows` instead of 0.
 
     Returns:
         ``[n, 7] float32``: 100 - k for a win in k plies, k - 100 for a loss in k plies, else a value in (-1, 1);
@@ -89,7 +89,7 @@ def move_values(own: np.ndarray, other: np.ndarray, *, depth: int, windows: bool
     children = own[at] | moves[at, column]
     values[at, column] = -_search(other[at], children, depth - 1, windows=windows)
     values[moves == 0] = _ILLEGAL
-    # `_search` counts plies from the position it is given, which is one ply further on
+    # `_search` counts plies from the child position, which is one ply later
     decided = np.abs(values) > 1
     later = decided & ~wins & (moves != 0)
     values -= np.sign(values) * later
@@ -97,7 +97,7 @@ def move_values(own: np.ndarray, other: np.ndarray, *, depth: int, windows: bool
 
 
 def _search(own: np.ndarray, other: np.ndarray, depth: int, *, windows: bool) -> np.ndarray:
-    """Return ``[n] float32``, the value to the side to move of undecided positions, counted as in `move_values`."""
+    """Return the value of undecided positions to the side to move, ``[n] float32`` as in `move_values`."""
     if len(own) > _CHUNK:
         parts = range(0, len(own), _CHUNK)
         return np.concatenate(
@@ -123,7 +123,7 @@ def _search(own: np.ndarray, other: np.ndarray, depth: int, *, windows: bool) ->
 
 
 def _best_child(own: np.ndarray, other: np.ndarray, candidates: np.ndarray, depth: int, *, windows: bool) -> np.ndarray:
-    """Return ``[n] float32``, the value of the best of the candidate squares, none of which wins at once."""
+    """Return the value of the best candidate square, ``[n] float32``; no candidate wins at once."""
     squares = candidates[:, None] & bitboard.COLUMNS
     at, column = np.nonzero(squares)
     found = -_search(other[at], own[at] | squares[at, column], depth - 1, windows=windows)

@@ -1,4 +1,4 @@
-"""The scenario ``random-opening``: some random legal plies before the first decision, so that matches differ."""
+"""The scenario ``random-opening``: random legal plies before the first decision."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from ludus.random import random_bits
 
 from ludus_board.rules import Rules
 
-__all__ = ["SCENARIO", "play", "plies"]
+__all__ = ["SCENARIO", "opening_plies", "play_openings"]
 
 SCENARIO = "random-opening"
 _DEFAULT_PLIES = 4
 
 
-def plies(scenarios: Sequence[Scenario] | None, count: int, *, most: int) -> np.ndarray | None:
-    """Return how many opening plies each of `count` matches asks for, ``[count] int64``; None where none does.
+def opening_plies(scenarios: Sequence[Scenario] | None, count: int, *, most: int) -> np.ndarray | None:
+    """Return the number of opening plies of `count` matches, ``[count] int64``, or None if there are none.
 
     Args:
         scenarios: One per match, or None.
-        count: How many matches.
-        most: The number of plies of the longest match.
+        count: Number of matches.
+        most: Number of plies of the longest match.
 
     Raises:
         ContractError: A scenario or parameter is unknown, or their number is wrong.
@@ -31,43 +31,43 @@ def plies(scenarios: Sequence[Scenario] | None, count: int, *, most: int) -> np.
     if scenarios is None:
         return None
     checked = checked_scenarios(scenarios, count, known={SCENARIO: ("plies",)})
-    asked = np.array([_asked(scenario, most) for scenario in checked], np.int64)
-    return asked if asked.any() else None
+    plies = np.array([_scenario_plies(scenario, most) for scenario in checked], np.int64)
+    return plies if plies.any() else None
 
 
-def _asked(scenario: Scenario, most: int) -> int:
+def _scenario_plies(scenario: Scenario, most: int) -> int:
     if scenario.name == "default":
         return 0
-    asked = scenario.parameters.get("plies", _DEFAULT_PLIES)
-    if not 0 <= asked < most or asked != int(asked):
+    plies = scenario.parameters.get("plies", _DEFAULT_PLIES)
+    if not 0 <= plies < most or plies != int(plies):
         raise ContractError(
             f"scenario {SCENARIO} takes the parameter plies, a whole number from 0 to {most - 1}; "
             f"got {dict(scenario.parameters)}"
         )
-    return int(asked)
+    return int(plies)
 
 
-def play(
+def play_openings(
     rules: Rules, seeds: np.ndarray, plies: np.ndarray, place: Callable[[np.ndarray, np.ndarray], np.ndarray]
 ) -> None:
     """Play random plies on empty boards, each uniform among the legal moves that do not end the match.
 
-    A match in which every move would end it starts there, with fewer plies.
+    If every move would end a match, its opening stops with fewer plies.
 
     Args:
-        rules: The game.
+        rules: Rules of the game.
         seeds: ``[n] uint64``; the opening of a match is a function of its seed alone.
         plies: ``[n] int64``, fewer than fill the board.
         place: Called with the indices ``[m] int64`` of matches and their moves ``[m] int64``.
     """
     stones = np.zeros((len(plies), 2), np.int64)
-    going = np.ones(len(plies), bool)
+    running = np.ones(len(plies), bool)
     for ply in range(int(plies.max())):
-        at = np.flatnonzero(going & (plies > ply))
+        at = np.flatnonzero(running & (plies > ply))
         own, other = stones[at, ply % 2], stones[at, 1 - ply % 2]
         quiet = _quiet(rules, own, own | other)
-        going[at] = quiet.any(axis=1)
-        at, quiet = at[going[at]], quiet[going[at]]
+        running[at] = quiet.any(axis=1)
+        at, quiet = at[running[at]], quiet[running[at]]
         moves = _pick(quiet, random_bits(seeds[at], ply))
         bits, _ = rules.place(stones[at, 0] | stones[at, 1], moves)
         stones[at, ply % 2] |= bits
@@ -85,7 +85,7 @@ def _quiet(rules: Rules, own: np.ndarray, occupied: np.ndarray) -> np.ndarray:
 
 
 def _pick(allowed: np.ndarray, numbers: np.ndarray) -> np.ndarray:
-    """Return for each row of ``allowed [n, A] bool`` the action that ``numbers [n] uint64`` selects, ``[n] int64``."""
+    """Select one of the actions ``allowed [n, A] bool`` of each match by ``numbers [n] uint64``; ``[n] int64``."""
     order = np.cumsum(allowed, axis=1)
     wanted = (numbers % order[:, -1].astype(np.uint64)).astype(np.int64)
     picked: np.ndarray = np.argmax(order > wanted[:, None], axis=1)

@@ -17,13 +17,13 @@ _DIGITS = np.arange(3**9)[:, None] // _POWERS % 3
 
 @cache
 def _tables() -> tuple[np.ndarray, np.ndarray]:
-    """Return for each position the value to the seat to move ``[19683] int8`` and the best moves ``[19683, 9] bool``.
+    """Return the value of each position to the seat to move, ``[19683] int8``, and its best moves, ``[19683, 9] bool``.
 
-    Filled from the full boards backwards: the value of a move is minus the value of what it leads to.
+    Computed backwards from full boards: the value of a move is minus the value of the next position.
     """
     bits = 1 << np.arange(9)
     lost = TicTacToe().won((_DIGITS == 2) @ bits)
-    turned = ((3 - _DIGITS) % 3) @ _POWERS  # the same position, seen by the opponent
+    turned = ((3 - _DIGITS) % 3) @ _POWERS  # the same position from the opponent's side
     count = (_DIGITS > 0).sum(axis=1)
     value = np.where(lost, -1, 0).astype(np.int8)
     best = np.zeros((3**9, 9), bool)
@@ -42,8 +42,8 @@ class PerfectAgent:
 
     Args:
         config: None; there are no options.
-        spec: The environment's, Tic-Tac-Toe.
-        role: Whose seats it fills.
+        spec: Spec of Tic-Tac-Toe.
+        role: Role that the agent plays.
     """
 
     def __init__(self, config: None, *, spec: EnvironmentSpec, role: str) -> None:  # noqa: ARG002 - one game, one role
@@ -59,11 +59,11 @@ class PerfectAgent:
         self,
         observation: Leaves,
         *,
-        action_mask: np.ndarray | None,  # noqa: ARG002 - the board says what is legal
+        action_mask: np.ndarray | None,  # noqa: ARG002 - the board defines legal moves
         seat_ids: np.ndarray,
         rng: np.random.Generator,
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Decide, and return what `evaluate` says besides; see `ludus.agent.EvaluatingAgent`."""
+        """Decide and evaluate; see `ludus.agent.EvaluatingAgent`."""
         codes = _codes(observation)
         keys = rng.random((len(seat_ids), 9), dtype=np.float32)
         chosen: np.ndarray = np.argmax(keys * self._best[codes], axis=1)
@@ -75,7 +75,7 @@ class PerfectAgent:
         return value.astype(np.float32)
 
     def reset(self, seat_ids: np.ndarray) -> None:
-        """Do nothing: it remembers nothing."""
+        """Do nothing; the agent has no state."""
 
 
 def _codes(observation: Leaves) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""What this distribution offers to ludus."""
+"""Components of this distribution."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ LUDUS_API = 1
 
 @hookimpl
 def ludus_register_environments() -> list[Component]:
-    """Offer the two games."""
+    """Register the two games."""
     return [
         Component(
             name="tictactoe",
@@ -26,7 +26,7 @@ def ludus_register_environments() -> list[Component]:
 
 @hookimpl
 def ludus_register_agents() -> list[Component]:
-    """Offer a random agent for every game and strong agents for the two games."""
+    """Register a random agent for every game and strong agents for the two games."""
     return [
         Component(
             name="random",

@@ -1,4 +1,4 @@
-"""An agent for every game: uniform among what is legal."""
+"""A random agent for every environment."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ class RandomAgent:
 
     Args:
         config: None; there are no options.
-        spec: The environment's.
-        role: Whose seats it fills.
+        spec: Spec of the environment.
+        role: Role that the agent plays.
     """
 
     def __init__(self, config: None, *, spec: EnvironmentSpec, role: str) -> None:  # noqa: ARG002 - no options
@@ -25,7 +25,7 @@ class RandomAgent:
 
     def act(
         self,
-        observation: Leaves,  # noqa: ARG002 - it does not look
+        observation: Leaves,  # noqa: ARG002 - the agent ignores observations
         *,
         action_mask: np.ndarray | None,
         seat_ids: np.ndarray,
@@ -42,7 +42,7 @@ class RandomAgent:
         return np.stack(labels, axis=1)
 
     def reset(self, seat_ids: np.ndarray) -> None:
-        """Do nothing: it remembers nothing."""
+        """Do nothing; the agent has no state."""
 
 
 def _uniform(space: spaces.Space[np.ndarray], count: int, rng: np.random.Generator) -> np.ndarray:

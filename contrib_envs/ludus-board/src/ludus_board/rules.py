@@ -14,20 +14,20 @@ __all__ = ["ConnectFour", "Rules", "TicTacToe"]
 
 
 class Rules(Protocol):
-    """What `BoardEnvironment` needs to know about a game of placing stones."""
+    """Rules of a game of placing stones, for `BoardEnvironment`."""
 
     name: str
     shape: tuple[int, int]
     num_actions: int
 
     def legal(self, occupied: np.ndarray) -> np.ndarray:
-        """Return ``[n, A] bool``: which actions are legal where the stones ``occupied [n]`` lie."""
+        """Return ``[n, A] bool``: the legal actions on boards with the stones ``occupied [n]``."""
 
     def place(self, occupied: np.ndarray, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the stone's bit and its cell (row-major from the top left), ``[n] int64`` each, of legal actions."""
 
     def won(self, stones: np.ndarray) -> np.ndarray:
-        """Return ``bool`` in the shape of `stones`: whether these stones of one player hold a winning row."""
+        """Return ``bool`` in the shape of `stones`: the stones of one player contain a winning row."""
 
 
 class TicTacToe:
@@ -53,7 +53,7 @@ class TicTacToe:
         return self._bits[actions], actions
 
     def won(self, stones: np.ndarray) -> np.ndarray:
-        """Return whether these stones hold three in a row."""
+        """Return whether the stones contain three in a row."""
         won: np.ndarray = self._won[stones]
         return won
 
@@ -73,7 +73,7 @@ class ConnectFour:
         self._cell[filled[:6]] = (5 - np.arange(6))[:, None] * 7 + columns
 
     def legal(self, occupied: np.ndarray) -> np.ndarray:
-        """Return ``[n, 7] bool``: the columns with room."""
+        """Return ``[n, 7] bool``: the columns that are not full."""
         legal: np.ndarray = (occupied[:, None] & self._tops) == 0
         return legal
 
@@ -84,7 +84,7 @@ class ConnectFour:
         return (column + 1) << shift, self._cell[column, actions]
 
     def won(self, stones: np.ndarray) -> np.ndarray:
-        """Return whether these stones hold four in a row."""
+        """Return whether the stones contain four in a row."""
         found = np.zeros_like(stones)
         for step in (1, 7, 6, 8):  # up, right, and the two diagonals
             pairs = stones & (stones >> step)

@@ -17,7 +17,7 @@ def _by_cell(rules: Rules) -> bool:
 
 
 def place_name(rules: Rules, action: int) -> str:
-    """Return where a known action places its stone, in words, counted from 1."""
+    """Describe where a valid action places its stone, counted from 1."""
     row, column = divmod(action, rules.shape[1])
     return f"row {row + 1}, column {column + 1}" if _by_cell(rules) else f"column {action + 1}"
 
@@ -42,10 +42,10 @@ def action_name(rules: Rules, action: int) -> str:
 
 
 def parse_action(rules: Rules, text: str) -> int:
-    """Return the action that `text` names.
+    """Parse an action.
 
     Raises:
-        ValueError: It names none.
+        ValueError: The text names no action.
     """
     typed = text.strip().lower()
     names = {str(action + 1): action for action in range(rules.num_actions)}

@@ -1,4 +1,4 @@
-"""The batch of matches: rules of scoring, and what seats see, do and receive."""
+"""The batch of matches: actions, scoring, observations and rewards."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ludus_pong2p import image, terminal, vector
 from ludus_pong2p.config import Pong2pConfig
 from ludus_pong2p.court import Court
 from ludus_pong2p.image import ImageView
-from ludus_pong2p.scenario import SCENARIOS, starts
+from ludus_pong2p.scenario import SCENARIOS, start_states
 from ludus_pong2p.serve import first_receiver
 from ludus_pong2p.vector import VectorView
 
@@ -54,7 +54,7 @@ def _observation_space(observation: str) -> Space[np.ndarray]:
 
 
 def _make_views(config: Pong2pConfig, player: RoleTick) -> list[VectorView | ImageView]:
-    """Return what writes the leaves of the observation."""
+    """Return the views that write the leaves of the observation."""
     leaves, views = player.observation, list[VectorView | ImageView]()
     if config.observation != "image":
         leaf = leaves["vector" if len(leaves) == 2 else "obs"]
@@ -65,14 +65,14 @@ def _make_views(config: Pong2pConfig, player: RoleTick) -> list[VectorView | Ima
 
 
 class Pong2p:
-    """Two seats, one per team, each of which sees the field from its own side: itself on the left.
+    """Two seats, one per team. Each observes the field from its own side, itself on the left.
 
-    The seats differ in nothing but the direction of a match's first ball, which the seed decides: a match with the
-    seed 2k is the mirror image of the match with 2k + 1 and the same actions by the other seats. As some seat must be
-    first, no seed alone gives a symmetric match, and the spec does not promise it.
+    The seats differ only in the direction of the first serve, which the seed decides: a match with the seed 2k is the
+    mirror image of the match with 2k + 1 and exchanged actions. No single seed gives a symmetric match, so the spec
+    does not declare symmetry.
 
     Args:
-        config: The options.
+        config: Options of the game.
         num_matches: B, at least 1.
     """
 
@@ -80,11 +80,11 @@ class Pong2p:
         self._config = config
         self.spec = _spec(config)
         self.num_matches = num_matches
-        self._all_rows = np.arange(num_matches)
+        self._all_matches = np.arange(num_matches)
         self._court = Court(config, num_matches)
         self._scores = np.zeros((2, num_matches), np.int64)
         self._ticks = np.zeros(num_matches, np.int64)
-        self._going = np.zeros(num_matches)  # 1 while the match is played, for use as a factor
+        self._running_factor = np.zeros(num_matches)  # 1 while the match is running, for use as a factor
         parts = ("point", "hit") if config.hit else ()
         self._tick = allocate_tick(self.spec, num_matches, reward_parts={"player": parts})
         self._player = self._tick.roles["player"]
@@ -99,19 +99,19 @@ class Pong2p:
         indices: np.ndarray | None = None,
         scenarios: Sequence[Scenario] | None = None,
     ) -> Tick:
-        """Start new matches in the given rows; see `ludus.environment.Environment.reset`.
+        """Start new matches; see `ludus.environment.Environment.reset`.
 
         Raises:
             ContractError: A scenario or one of its parameters is unknown or out of range.
         """
-        indices = self._all_rows if indices is None else np.asarray(indices, np.int64)
+        indices = self._all_matches if indices is None else np.asarray(indices, np.int64)
         seeds = np.asarray(seeds, np.uint64)
-        start = starts(scenarios, len(indices), points=self._config.points)
+        start = start_states(scenarios, len(indices), points=self._config.points)
         self._court.prepare(indices, seeds, ball_speed=start.ball_speed, paddles=start.paddles)
         self._court.serve(indices, np.where(start.receivers >= 0, start.receivers, first_receiver(seeds)))
         self._scores[:, indices] = start.scores
         self._ticks[indices] = 0
-        self._going[indices] = 1.0
+        self._running_factor[indices] = 1.0
         self._player.acting[indices] = True
         self._tick.clear(indices)
         for view in self._views:
@@ -129,9 +129,9 @@ class Pong2p:
             array.fill(0)
         self._tick.terminated.fill(False)
         self._tick.truncated.fill(False)
-        self._ticks += self._going.astype(np.int64)
+        self._ticks += self._running_factor.astype(np.int64)
         for _ in range(self._config.frame_skip):
-            self._court.advance(directions * self._going, self._going)
+            self._court.advance(directions * self._running_factor, self._running_factor)
             self._score()
         self._truncate()
         for view in self._views:
@@ -139,39 +139,39 @@ class Pong2p:
         return self._tick
 
     def close(self) -> None:
-        """Do nothing: there is nothing to free."""
+        """Do nothing; there is nothing to free."""
 
     def _directions(self, actions: np.ndarray) -> np.ndarray:
-        """Return ``[2, B] float64``: which way the actions ``[B, 2, 1] int64`` move paddles; anything where idle.
+        """Return directions of paddles ``[2, B] float64`` for actions ``[B, 2, 1] int64``; undefined in idle matches.
 
         Raises:
-            ContractError: The action of a seat that acts is unknown.
+            ContractError: The action of an acting seat is unknown.
         """
         chosen = np.asarray(actions).reshape(self.num_matches, 2)
         wrong = self._player.acting & ((chosen < 0) | (chosen >= len(_DIRECTIONS)))
         if wrong.any():
-            row, seat = np.argwhere(wrong)[0]
+            match, seat = np.argwhere(wrong)[0]
             raise ContractError(
-                f"pong2p: seat {seat} of role 'player' in row {row} chose the action {chosen[row, seat]}; "
+                f"pong2p: seat {seat} of role 'player' in match {match} chose the action {chosen[match, seat]}; "
                 f"expected {terminal.CHOICES}"
             )
         return _DIRECTIONS.take(chosen.T, mode="clip")
 
     def _score(self) -> None:
-        """Count what happened in a frame, and serve again or end the match."""
+        """Score a frame, and serve again or end the match."""
         if self._config.hit:
             self._pay("hit", self._court.hits.T * np.float32(self._config.hit))
-        seats, rows = self._court.conceded.nonzero()
-        if not rows.size:
+        seats, indices = self._court.conceded.nonzero()
+        if not indices.size:
             return
         points = np.zeros((self.num_matches, 2), np.float32)
-        points[rows, seats], points[rows, 1 - seats] = -1.0, 1.0
+        points[indices, seats], points[indices, 1 - seats] = -1.0, 1.0
         self._pay("point", points)
-        self._scores[1 - seats, rows] += 1
-        won = self._scores[1 - seats, rows] == self._config.points
-        self._court.serve(rows[~won], seats[~won])
-        self._tick.terminated[rows[won]] = True
-        self._finish(rows[won])
+        self._scores[1 - seats, indices] += 1
+        won = self._scores[1 - seats, indices] == self._config.points
+        self._court.serve(indices[~won], seats[~won])
+        self._tick.terminated[indices[won]] = True
+        self._finish(indices[won])
 
     def _pay(self, part: str, amount: np.ndarray) -> None:
         """Add ``amount [B, 2] float32`` to a part of the rewards and to their sum."""
@@ -180,31 +180,31 @@ class Pong2p:
             self._player.reward_parts[part] += amount
 
     def _truncate(self) -> None:
-        """Cut off the matches whose time is over."""
-        rows = ((self._ticks >= self._config.max_ticks) & (self._going > 0)).nonzero()[0]
-        if rows.size:
-            self._tick.truncated[rows] = True
-            self._finish(rows)
+        """Truncate the matches that reached `max_ticks`."""
+        indices = ((self._ticks >= self._config.max_ticks) & (self._running_factor > 0)).nonzero()[0]
+        if indices.size:
+            self._tick.truncated[indices] = True
+            self._finish(indices)
 
-    def _finish(self, rows: np.ndarray) -> None:
-        """End matches; who has more points wins."""
-        self._going[rows] = 0.0
-        self._player.acting[rows] = False
-        left, right = self._scores[:, rows]
-        self._tick.outcome[rows] = 0.5 + 0.5 * np.sign([left - right, right - left]).T
+    def _finish(self, indices: np.ndarray) -> None:
+        """End matches; the seat with more points wins."""
+        self._running_factor[indices] = 0.0
+        self._player.acting[indices] = False
+        left, right = self._scores[:, indices]
+        self._tick.outcome[indices] = 0.5 + 0.5 * np.sign([left - right, right - left]).T
 
     def render(self, match: int) -> str:
-        """Return the field of row `match` as text with ANSI colours."""
+        """Return the field of a match as text with ANSI colours."""
         return terminal.render(self._court, self._scores, match)
 
     def action_name(self, role: str, action: np.ndarray) -> str:  # noqa: ARG002 - there is one role
-        """Return the action as a person would type it."""
+        """Return the name of the action."""
         return terminal.action_name(int(action[0]))
 
     def parse_action(self, role: str, text: str) -> np.ndarray:  # noqa: ARG002 - there is one role
-        """Return the action ``[1] int64`` a person typed.
+        """Parse a typed action into ``[1] int64``.
 
         Raises:
-            ValueError: The text is not an action; the message says what is.
+            ValueError: The text is not an action; the message lists what is.
         """
         return np.array([terminal.parse_action(text)], np.int64)

@@ -1,4 +1,4 @@
-"""An opponent that moves its paddle to where the ball is."""
+"""An opponent that follows the ball with its paddle."""
 
 from __future__ import annotations
 
@@ -6,23 +6,23 @@ import numpy as np
 from ludus.environment import EnvironmentSpec, Leaves
 
 from ludus_pong2p.config import FollowerConfig
-from ludus_pong2p.memory import BallTracker
-from ludus_pong2p.sight import own_paddle_and_ball
+from ludus_pong2p.observation import own_paddle_and_ball
+from ludus_pong2p.seat_state import SeatState
 
 __all__ = ["FollowerAgent"]
 
 #: Delay in ticks, share of the paddle's speed and error in units.
 _STRENGTHS: dict[str, tuple[int, float, float]] = {"easy": (2, 0.7, 4.5), "hard": (0, 1.0, 3.5)}
-_CLOSE = 0.75  # it does not move for less
+_CLOSE = 0.75  # units: it does not move for smaller gaps
 
 
 class FollowerAgent:
-    """Follows the height of the ball, late, slowly and inexactly as its options say.
+    """Follows the height of the ball with a delay, limited speed and a random error.
 
     Args:
-        config: Its options.
-        spec: The environment's; it does not matter which observation was chosen.
-        role: The only one.
+        config: Options of the agent.
+        spec: Spec of the environment, with any option `observation`.
+        role: Role that the agent plays.
     """
 
     def __init__(self, config: FollowerConfig, *, spec: EnvironmentSpec, role: str) -> None:  # noqa: ARG002 - one role
@@ -31,7 +31,7 @@ class FollowerAgent:
         self._speed = speed if config.speed is None else config.speed
         self._error = error if config.error is None else config.error
         width = self._delay + 1
-        self._memory = BallTracker(x=width, y=width, aim=1, coming=1, credit=1)
+        self._memory = SeatState(x=width, y=width, aim=1, coming=1, credit=1)
 
     def act(
         self,
@@ -43,21 +43,21 @@ class FollowerAgent:
     ) -> np.ndarray:
         """Decide for n rows; see `ludus.agent.Agent.act`."""
         paddle, x, y = own_paddle_and_ball(observation)
-        fresh = self._memory.take(seat_ids)
-        last_x, x = self._late("x", x, seat_ids, fresh)
-        _, y = self._late("y", y, seat_ids, fresh)
+        fresh = self._memory.take_new(seat_ids)
+        last_x, x = self._delay_ball("x", x, seat_ids, fresh)
+        _, y = self._delay_ball("y", y, seat_ids, fresh)
         gap = y - self._aim(x < last_x, seat_ids, rng) - paddle
-        moves = self._spend(np.abs(gap) > _CLOSE, seat_ids)
+        moves = self._spend_move_credit(np.abs(gap) > _CLOSE, seat_ids)
         return np.where(moves, np.where(gap < 0, 1, 2), 0)[:, None]
 
     def reset(self, seat_ids: np.ndarray) -> None:
-        """Forget everything about these streams."""
-        self._memory.forget(seat_ids)
+        """Clear the state of these seats."""
+        self._memory.reset(seat_ids)
 
-    def _late(
+    def _delay_ball(
         self, name: str, seen: np.ndarray, seat_ids: np.ndarray, fresh: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Remember ``seen [n]``, and return what was known of it one tick ago and what is known now."""
+        """Store ``seen [n]``, and return the delayed values of the previous tick and of this one."""
         past = self._memory[name][seat_ids]
         past[fresh] = seen[fresh, None]
         known = past[:, 0]
@@ -66,15 +66,17 @@ class FollowerAgent:
         return known, past[:, 0]
 
     def _aim(self, coming: np.ndarray, seat_ids: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """Return how far below its middle it wants each ball ``[n]``; chosen anew as a ball turns to come."""
+        """Return the target offset of each ball from the paddle's middle, ``[n]``; drawn again for every approach."""
         aim, was_coming = self._memory["aim"], self._memory["coming"]
-        drawn = rng.uniform(-self._error, self._error, len(seat_ids))  # for every row, so that rows do not interact
+        drawn = rng.uniform(
+            -self._error, self._error, len(seat_ids)
+        )  # drawn for every row, so that rows do not interact
         now = np.where(coming & (was_coming[seat_ids, 0] == 0), drawn, aim[seat_ids, 0])
         aim[seat_ids, 0], was_coming[seat_ids, 0] = now, coming
         return now
 
-    def _spend(self, wanted: np.ndarray, seat_ids: np.ndarray) -> np.ndarray:
-        """Return ``[n] bool``: it moves now, which it does in a share of the ticks in which it wants to."""
+    def _spend_move_credit(self, wanted: np.ndarray, seat_ids: np.ndarray) -> np.ndarray:
+        """Return ``[n] bool``: it moves on this tick, which it does in a share `speed` of the ticks with a gap."""
         credit = self._memory["credit"][seat_ids, 0] + self._speed * wanted
         moves: np.ndarray = wanted & (credit >= 1.0)
         self._memory["credit"][seat_ids, 0] = credit - moves

@@ -1,10 +1,10 @@
-"""The image observation: 42 by 42 pixels of this tick and of the one before, drawn for all matches at once.
+"""The image observation: 42 by 42 pixels of this tick and of the previous one, drawn for all matches at once.
 
-A pixel is a square of 1 by 1; what covers a part of it makes it as bright as that part, so a picture tells positions to
-a fraction of a pixel. Rows 2 to 41 and columns 1 to 40 show the field, columns 0 and 41 the seat's own paddle and the
+A pixel is a square of 1 by 1 with the brightness of its covered share, so images encode positions to a fraction of a
+pixel. Rows 2 to 41 and columns 1 to 40 show the field, columns 0 and 41 the seat's own paddle and the
 opponent's, row 0 the scores: bars of up to 20 pixels that grow from the seat's own edge and from the opponent's.
 
-Only what moves is drawn anew: two balls of 3 by 3 pixels and the columns of the paddles.
+Only moving parts are redrawn: two balls of 3 by 3 pixels and the columns of the paddles.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from ludus_pong2p.court import Court
-from ludus_pong2p.field import BALL, SIDE
+from ludus_pong2p.geometry import BALL, SIDE
 
 __all__ = ["SHAPE", "ImageView"]
 
@@ -23,7 +23,7 @@ _TOP, _BORDER = 2, 1  # where the field starts
 _WHITE = 255.0
 _BAR = _CELLS // 2
 _PATCH = 3  # pixels a ball may touch along one axis
-_DIRECTIONS = np.array([1, -1])  # in which seats count the columns of the court
+_DIRECTIONS = np.array([1, -1])  # in which seats count columns
 _MIDDLES = np.arange(_CELLS) + 0.5 - SIDE / 2  # of cells
 
 
@@ -39,30 +39,27 @@ class ImageView:
         num_matches = len(leaf)
         self._points, self._leaf, self._flat = points, leaf, leaf.reshape(-1)
         self._scores = np.zeros((2, num_matches), np.int64)  # as drawn
-        self._now = np.zeros((num_matches, 2, _PATCH**2), np.int64)  # where balls are drawn, as indices of `_flat`
+        self._now = np.zeros((num_matches, 2, _PATCH**2), np.int64)  # indices of ball pixels in `_flat`
         self._before = self._now.copy()
         self._ball = np.zeros((num_matches, 1, _PATCH**2), np.uint8)
         self._corners = _corners(num_matches)
 
-    def start(self, court: Court, scores: np.ndarray, rows: np.ndarray) -> None:
-        """Show new matches in the given rows ``[n] int64`` and leave the others as they are; see `show`.
-
-        What was before is the same as what is.
-        """
-        self._leaf[rows] = 0
-        where, ball = self._balls(court, rows)
-        self._now[rows], self._before[rows], self._ball[rows] = where, where, ball
+    def start(self, court: Court, scores: np.ndarray, indices: np.ndarray) -> None:
+        """Draw new matches ``[n] int64`` and leave the others as they are; both channels are equal."""
+        self._leaf[indices] = 0
+        where, ball = self._balls(court, indices)
+        self._now[indices], self._before[indices], self._ball[indices] = where, where, ball
         self._flat[where] = self._flat[where + 1] = ball
-        own, opponents = self._paddles(court, rows)
-        self._leaf[rows, :, _TOP:, 0] = own[..., None]
-        self._leaf[rows, :, _TOP:, -1] = opponents[..., None]
-        self._draw_scores(scores, rows)
+        own, opponents = self._paddles(court, indices)
+        self._leaf[indices, :, _TOP:, 0] = own[..., None]
+        self._leaf[indices, :, _TOP:, -1] = opponents[..., None]
+        self._draw_scores(scores, indices)
 
     def show(self, court: Court, scores: np.ndarray) -> None:
-        """Show all matches; what was shown last becomes what was before.
+        """Draw all matches; the previous image moves to channel 1.
 
         Args:
-            court: What is to be seen.
+            court: State of all matches.
             scores: ``[2, B] int64``.
         """
         flat, every = self._flat, slice(None)
@@ -80,29 +77,29 @@ class ImageView:
         if changed.size:
             self._draw_scores(scores, changed)
 
-    def _balls(self, court: Court, rows: np.ndarray | slice) -> tuple[np.ndarray, np.ndarray]:
-        """Return where to draw balls ``[n, 2, 9] int64`` (in channel 0) and their pixels ``[n, 1, 9] uint8``."""
-        column, across = _covered(court.x[rows])
-        row, down = _covered(court.y[rows])
+    def _balls(self, court: Court, indices: np.ndarray | slice) -> tuple[np.ndarray, np.ndarray]:
+        """Return indices of ball pixels in channel 0, ``[n, 2, 9] int64``, and their values, ``[n, 1, 9] uint8``."""
+        column, across = _covered(court.x[indices])
+        row, down = _covered(court.y[indices])
         patch = _pixels(down[:, :, None] * across[:, None, :]).reshape(-1, 1, _PATCH**2)
         shift = SHAPE[2] * (SHAPE[1] * row[:, None] + _DIRECTIONS * column[:, None])
-        return self._corners[rows] + shift[:, :, None], patch
+        return self._corners[indices] + shift[:, :, None], patch
 
-    def _paddles(self, court: Court, rows: np.ndarray | slice) -> tuple[np.ndarray, np.ndarray]:
+    def _paddles(self, court: Court, indices: np.ndarray | slice) -> tuple[np.ndarray, np.ndarray]:
         """Return the columns of pixels of each seat's own paddle and of the opponent's, ``[n, 2, 40] uint8`` each."""
-        half, middle = court.half[:, rows].T[..., None], court.paddle[:, rows].T[..., None]
+        half, middle = court.half[:, indices].T[..., None], court.paddle[:, indices].T[..., None]
         covered = half + 0.5 - np.abs(_MIDDLES - middle)
         np.minimum(covered, np.minimum(2 * half, 1.0), out=covered)
         own = _pixels(np.maximum(covered, 0.0, out=covered))
         return own, own[:, ::-1]
 
-    def _draw_scores(self, scores: np.ndarray, rows: np.ndarray) -> None:
-        """Draw the bars of the given rows in both channels."""
-        length = scores[:, rows].T[..., None] * (_BAR / self._points)
+    def _draw_scores(self, scores: np.ndarray, indices: np.ndarray) -> None:
+        """Draw the score bars of matches in both channels."""
+        length = scores[:, indices].T[..., None] * (_BAR / self._points)
         own = _pixels(np.clip(length - np.arange(_BAR), 0.0, 1.0))[..., None]  # [n, 2, 20, 1]
-        self._leaf[rows, :, 0, _BORDER : _BORDER + _BAR] = own
-        self._leaf[rows, :, 0, -_BORDER - _BAR : -_BORDER] = own[:, ::-1, ::-1]
-        self._scores[:, rows] = scores[:, rows]
+        self._leaf[indices, :, 0, _BORDER : _BORDER + _BAR] = own
+        self._leaf[indices, :, 0, -_BORDER - _BAR : -_BORDER] = own[:, ::-1, ::-1]
+        self._scores[:, indices] = scores[:, indices]
 
 
 def _corners(num_matches: int) -> np.ndarray:
@@ -116,7 +113,7 @@ def _corners(num_matches: int) -> np.ndarray:
 
 
 def _covered(centre: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the first cell each ball touches along an axis ``[n] int64``, and how much of it and the next two."""
+    """Return the first cell that each ball touches along an axis, ``[n] int64``, and the shares of three cells."""
     edge = centre + (SIDE / 2 - BALL)
     first = np.minimum(edge.astype(np.int64), _CELLS - _PATCH)
     covered = np.ones((len(edge), _PATCH))

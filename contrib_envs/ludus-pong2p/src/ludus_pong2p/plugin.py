@@ -1,4 +1,4 @@
-"""What this distribution offers to ludus."""
+"""Components of this distribution."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ LUDUS_API = 1
 
 @hookimpl
 def ludus_register_environments() -> list[Component]:
-    """Offer the game."""
+    """Register the game."""
     return [
         Component(
             name="pong2p",
@@ -22,7 +22,7 @@ def ludus_register_environments() -> list[Component]:
 
 @hookimpl
 def ludus_register_agents() -> list[Component]:
-    """Offer opponents for the game."""
+    """Register opponents for the game."""
     return [
         Component(
             name="pong2p-follower",

@@ -1,4 +1,4 @@
-"""The scenarios: what a match starts with, as parameters that a league can draw at random."""
+"""Scenarios: parameters of the start of a match, which a league can draw at random."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from attrs import frozen
 from ludus.environment import Scenario, checked_scenarios
 from ludus.errors import ContractError
 
-__all__ = ["SCENARIOS", "Starts", "starts"]
+__all__ = ["SCENARIOS", "StartStates", "start_states"]
 
-#: Parameters of each scenario and their defaults there.
+#: Parameters of each scenario and their defaults.
 SCENARIOS: Mapping[str, Mapping[str, float]] = {
     "serve-fast": {"ball_speed": 2.0},
     "long-paddle": {"paddle_0": 2.0, "paddle_1": 1.0},
@@ -20,14 +20,14 @@ SCENARIOS: Mapping[str, Mapping[str, float]] = {
 
 
 @frozen(kw_only=True)
-class Starts:
-    """What n matches start with.
+class StartStates:
+    """Start states of n matches.
 
     Args:
         ball_speed: ``[n] float64``: factors on the speed of a served ball.
         paddles: ``[2, n] float64``: factors on the length of each seat's paddle.
         scores: ``[2, n] int64``: points of each seat.
-        receivers: ``[n] int64``: the seat the first ball flies to, -1 where the seed decides.
+        receivers: ``[n] int64``: seat that receives the first serve, -1 for the seed's choice.
     """
 
     ball_speed: np.ndarray
@@ -36,24 +36,24 @@ class Starts:
     receivers: np.ndarray
 
 
-def starts(scenarios: Sequence[Scenario] | None, count: int, *, points: int) -> Starts:
-    """Return what `count` matches start with.
+def start_states(scenarios: Sequence[Scenario] | None, count: int, *, points: int) -> StartStates:
+    """Return the start states of matches.
 
     Args:
-        scenarios: One per match; None means the default scenario everywhere.
-        count: n.
-        points: That win a match.
+        scenarios: One per match; None means the default scenario for all.
+        count: Number of matches n.
+        points: Points that win a match.
 
     Raises:
         ContractError: A scenario or parameter is unknown or out of range, or their number is wrong.
     """
     values = np.repeat(np.array([list(SCENARIOS["custom"].values())]), count, axis=0)
-    for row, scenario in enumerate(checked_scenarios(scenarios, count, known=SCENARIOS)):
+    for index, scenario in enumerate(checked_scenarios(scenarios, count, known=SCENARIOS)):
         if scenario.name != "default":
-            values[row] = list(_values(scenario, points).values())
+            values[index] = list(_values(scenario, points).values())
     ball_speed, *others = values.T
     paddles, scores, receivers = np.array(others[:2]), np.array(others[2:4]), others[4]
-    return Starts(
+    return StartStates(
         ball_speed=ball_speed, paddles=paddles, scores=scores.astype(np.int64), receivers=receivers.astype(np.int64)
     )
 
@@ -70,7 +70,7 @@ def _values(scenario: Scenario, points: int) -> dict[str, float]:
 
 
 def _ranges(points: int) -> dict[str, tuple[str, Callable[[float], bool]]]:
-    """Return for each parameter what is expected of it, in words and as a test."""
+    """Return the expected range of each parameter, as text and as a predicate."""
     factor = ("a factor from 0.1 to 10", lambda value: 0.1 <= value <= 10)
     score = (f"a whole number from 0 to {points - 1}", lambda value: value in range(points))
     return {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ludus_pong2p.court import Court
-from ludus_pong2p.field import BALL, SIDE
+from ludus_pong2p.geometry import BALL, SIDE
 
 __all__ = ["CHOICES", "action_name", "parse_action", "render"]
 
@@ -20,9 +20,9 @@ def render(court: Court, scores: np.ndarray, match: int) -> str:
     """Return one match as text: a character is two units high and one wide; seat 0 is on the left.
 
     Args:
-        court: All matches.
+        court: State of all matches.
         scores: ``[2, B] int64``.
-        match: The row.
+        match: Match index.
     """
     size = int(SIDE)
     lit = np.zeros((size, size + 2), bool)  # with a column for each paddle
@@ -38,21 +38,21 @@ def render(court: Court, scores: np.ndarray, match: int) -> str:
 
 
 def _span(centre: float, half: float) -> slice:
-    """Return the cells that something covers along one axis, to the nearest cell and at least one."""
+    """Return the cells covered along one axis, rounded, and at least one."""
     first = round(float(centre - half + SIDE / 2))
     return slice(first, max(first + 1, round(float(centre + half + SIDE / 2))))
 
 
 def action_name(action: int) -> str:
-    """Return the action's word."""
+    """Return the name of an action."""
     return _ACTIONS[action]
 
 
 def parse_action(text: str) -> int:
-    """Return the action that `text` names by its word, its first letter or its number.
+    """Parse an action from its name, first letter or number.
 
     Raises:
-        ValueError: It names none.
+        ValueError: The text names no action.
     """
     typed = text.strip().lower()
     for action, name in enumerate(_ACTIONS):

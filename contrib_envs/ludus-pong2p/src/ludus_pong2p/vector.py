@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from ludus_pong2p.court import Court
-from ludus_pong2p.field import SIDE
+from ludus_pong2p.geometry import SIDE
 
 __all__ = ["NAMES", "VectorView"]
 
-#: What the numbers are. Positions are in half fields from the middle, x pointing away from the seat and y down;
+#: Names of the numbers. Positions are in half fields from the middle, x pointing away from the seat and y down;
 #: velocities in shares of the ball's highest speed; lengths in fields; scores in shares of what wins the match.
 NAMES = (
     "own_paddle_y",
@@ -38,19 +38,19 @@ class VectorView:
         self._leaf, self._speed, self._points = leaf, speed, points
         self._numbers = np.zeros((2, len(NAMES), len(leaf)))
 
-    def start(self, court: Court, scores: np.ndarray, rows: np.ndarray) -> None:
-        """Show new matches in the given rows ``[n] int64`` and leave the others as they are; see `show`."""
+    def start(self, court: Court, scores: np.ndarray, indices: np.ndarray) -> None:
+        """Write the observations of new matches ``[n] int64`` and leave the others as they are."""
         left, right = self._numbers
-        left[6:8, rows] = court.half[:, rows] * (2 / SIDE)
-        right[6:8, rows] = left[7:5:-1, rows]
+        left[6:8, indices] = court.half[:, indices] * (2 / SIDE)
+        right[6:8, indices] = left[7:5:-1, indices]
         self._update(court, scores)
-        self._leaf[rows] = self._numbers[:, :, rows].transpose(2, 0, 1)
+        self._leaf[indices] = self._numbers[:, :, indices].transpose(2, 0, 1)
 
     def show(self, court: Court, scores: np.ndarray) -> None:
-        """Show all matches.
+        """Write the observations of all matches.
 
         Args:
-            court: What is to be seen.
+            court: State of all matches.
             scores: ``[2, B] int64``.
         """
         self._update(court, scores)

@@ -1,4 +1,4 @@
-"""``key-ring``: many actions of which few are legal, and one of those is right. Decided by keeping to the mask."""
+"""``key-ring``: many actions of which few are legal and one is right. Solved by use of the action mask."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from ludus.errors import ConfigError
 from ludus.random import random_bits, random_integers
 from ludus.spaces import label_sizes
 
-from ludus_probes.batch import ROLE, ProbeEnvironment, Rows
 from ludus_probes.config import KeyRingConfig
-from ludus_probes.reflex import ReflexAgent
+from ludus_probes.environment import ROLE, Indices, ProbeEnvironment
+from ludus_probes.stateless import StatelessAgent
 from ludus_probes.terminal import highlight
 
 __all__ = ["fitting_keys", "make_key_ring", "make_key_ring_agent"]
 
 
 def fitting_keys(locks: int, keys: int) -> np.ndarray:
-    """Return ``[locks, keys] int64``: the keys in the order in which they suit each lock, the same in every match."""
+    """Return ``[locks, keys] int64``: for each lock the keys in order, the right one first, the same in every match."""
     numbers = random_bits(np.arange(locks, dtype=np.uint64)[:, None], np.arange(keys))
     return numbers.argsort(axis=1)
 
@@ -27,15 +27,15 @@ def make_key_ring(config: KeyRingConfig, *, num_matches: int) -> ProbeEnvironmen
     """Return a batch of matches.
 
     Raises:
-        ConfigError: More keys are to fit than there are.
+        ConfigError: `fit` is greater than the number of keys.
     """
     if config.fit > config.keys:
         raise ConfigError(f"fit: expected at most {config.keys}, the number of keys, got {config.fit}")
     return ProbeEnvironment(_KeyRing(config), num_matches=num_matches)
 
 
-def make_key_ring_agent(config: None, *, spec: EnvironmentSpec, role: str) -> ReflexAgent:  # noqa: ARG001 - no options
-    """Return an agent that knows the key of every lock."""
+def make_key_ring_agent(config: None, *, spec: EnvironmentSpec, role: str) -> StatelessAgent:  # noqa: ARG001 - no options
+    """Return a perfect agent."""
     (keys,) = label_sizes(spec.role(role).action_space)
     (locks,) = spec.role(role).observation_space.shape or ()
     right = fitting_keys(locks, keys)[:, 0]
@@ -43,13 +43,13 @@ def make_key_ring_agent(config: None, *, spec: EnvironmentSpec, role: str) -> Re
     def decide(observation: Leaves) -> np.ndarray:
         return np.asarray(right[observation["obs"].argmax(axis=1)][:, None])
 
-    return ReflexAgent(decide, value=1.0)
+    return StatelessAgent(decide, value=1.0)
 
 
 class _KeyRing:
-    """One decision: the lock is shown, one-hot. `fit` of the keys fit into it, and one of these opens it: reward 1.
+    """One decision: the observation is the one-hot lock. `fit` of the keys fit, and one of these opens it: reward 1.
 
-    Keys that do not fit are masked; or, without a mask, they may be tried and nothing happens.
+    Keys that do not fit are masked; without a mask, they have no effect.
     """
 
     def __init__(self, config: KeyRingConfig) -> None:
@@ -68,7 +68,7 @@ class _KeyRing:
             perfect_information=True,
             reward_range=(0.0, 1.0),
         )
-        self.words = ([str(key) for key in range(config.keys)],)
+        self.choice_names = ([str(key) for key in range(config.keys)],)
         self._one_hot = np.eye(config.locks, dtype=np.float32)
         order = fitting_keys(config.locks, config.keys)
         self._right = order[:, 0]
@@ -76,7 +76,7 @@ class _KeyRing:
         np.put_along_axis(self._fits, order[:, : config.fit], values=True, axis=1)
 
     def bind(self, player: RoleTick, outcome: np.ndarray) -> None:
-        """Make room for locks, and the mask if there is one."""
+        """Store the arrays, and allocate the state and the mask."""
         self._obs, self._reward = player.observation["obs"][:, 0], player.reward[:, 0]
         self._outcome = outcome[:, 0]
         self._lock = np.zeros(len(outcome), np.int64)
@@ -84,22 +84,22 @@ class _KeyRing:
         if self._masked:
             player.action_mask = self._mask[:, None]
 
-    def start(self, at: Rows, seeds: np.ndarray) -> None:
-        """Show a lock."""
+    def start(self, at: Indices, seeds: np.ndarray) -> None:
+        """Draw a lock."""
         lock = random_integers(random_bits(seeds, 0), self._locks)
         self._lock[at] = lock
         self._obs[at] = self._one_hot[lock]
         if self._masked:
             self._mask[at] = self._fits[lock]
 
-    def advance(self, at: Rows, actions: np.ndarray) -> np.ndarray:
-        """Turn the key."""
+    def advance(self, at: Indices, actions: np.ndarray) -> np.ndarray:
+        """Try the key."""
         opened = actions[:, 0, 0] == self._right[self._lock[at]]
         self._reward[at] = opened
         self._outcome[at] = opened
         return np.ones(len(opened), bool)
 
-    def draw(self, match: int) -> str:
+    def render_match(self, match: int) -> str:
         """Return the lock and the keys that fit."""
         lock = int(self._lock[match])
         return f"lock {highlight(str(lock))}, keys that fit: {' '.join(map(str, np.flatnonzero(self._fits[lock])))}"

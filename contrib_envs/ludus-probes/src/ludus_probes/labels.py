@@ -1,4 +1,4 @@
-"""``labels``: an action of several labels, two of which count, and the first says which. Or all must be right."""
+"""``labels``: actions of several labels, of which the first selects the one that counts, or all must be right."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from ludus.environment import EnvironmentSpec, Leaves, Role, RoleTick
 from ludus.random import random_bits, random_integers
 from ludus.spaces import action_width
 
-from ludus_probes.batch import ROLE, ProbeEnvironment, Rows
 from ludus_probes.config import LabelsConfig
-from ludus_probes.reflex import ReflexAgent
+from ludus_probes.environment import ROLE, Indices, ProbeEnvironment
+from ludus_probes.stateless import StatelessAgent
 from ludus_probes.terminal import highlight
 
 __all__ = ["make_labels", "make_labels_agent"]
@@ -23,8 +23,8 @@ def make_labels(config: LabelsConfig, *, num_matches: int) -> ProbeEnvironment:
     return ProbeEnvironment(_Labels(config), num_matches=num_matches)
 
 
-def make_labels_agent(config: None, *, spec: EnvironmentSpec, role: str) -> ReflexAgent:  # noqa: ARG001 - no options
-    """Return an agent that does what the observation asks for."""
+def make_labels_agent(config: None, *, spec: EnvironmentSpec, role: str) -> StatelessAgent:  # noqa: ARG001 - no options
+    """Return a perfect agent."""
     leaves = _leaves(action_width(spec.role(role).action_space))
 
     def decide(observation: Leaves) -> np.ndarray:
@@ -34,7 +34,7 @@ def make_labels_agent(config: None, *, spec: EnvironmentSpec, role: str) -> Refl
             action[:, 1:] = (action[:, 1:] + key.argmax(axis=1)[:, None]) % key.shape[1]
         return action
 
-    return ReflexAgent(decide, value=1.0)
+    return StatelessAgent(decide, value=1.0)
 
 
 _ORDINALS = (
@@ -45,16 +45,16 @@ _KEY = "key"
 
 
 def _leaves(labels: int) -> tuple[str, ...]:
-    """Return the names of what is shown of every label, one-hot."""
+    """Return the names of the one-hot leaves, one per label."""
     return ("wanted", *_ORDINALS[: labels - 1])
 
 
 class _Labels:
-    """One decision: choose the wanted label by the first label, and set that label to what is asked of it: reward 1.
+    """One decision: select the wanted label by the first label, and set that label to its target: reward 1.
 
-    The labels that were not chosen change nothing. Where `coupled`, they must be right too; where that is `shared`,
-    the reward is the share of right labels. Where `keyed`, what is asked of all labels but the first is what is shown
-    of them plus a key, modulo the number of choices.
+    Labels that are not selected have no effect. If `coupled`, all must be right; if also `shared`, the reward is the
+    share of right labels. If `keyed`, the target of all labels but the first is the shown choice plus a key, modulo the
+    number of choices.
     """
 
     def __init__(self, config: LabelsConfig) -> None:
@@ -83,18 +83,18 @@ class _Labels:
             perfect_information=True,
             reward_range=(0.0, 1.0),
         )
-        self.words = (self._names[1:], *([str(choice) for choice in range(size)] for size in self._sizes[1:]))
+        self.choice_names = (self._names[1:], *([str(choice) for choice in range(size)] for size in self._sizes[1:]))
         self._one_hot = [np.eye(size, dtype=np.float32) for size in self._sizes]
 
     def bind(self, player: RoleTick, outcome: np.ndarray) -> None:
-        """Make room for what is asked."""
+        """Store the arrays, and allocate the targets."""
         self._leaves = [player.observation[name][:, 0] for name in self._names]
         self._key = player.observation[_KEY][:, 0] if self._keyed else None
         self._reward, self._outcome = player.reward[:, 0], outcome[:, 0]
         self._asked = np.zeros((len(outcome), len(self._sizes)), np.int64)
 
-    def start(self, at: Rows, seeds: np.ndarray) -> None:
-        """Ask for something."""
+    def start(self, at: Indices, seeds: np.ndarray) -> None:
+        """Draw the targets."""
         numbers = random_bits(seeds[:, None], np.arange(len(self._sizes) + 1))
         for label, size in enumerate(self._sizes):
             shown = random_integers(numbers[:, label], size)
@@ -105,8 +105,8 @@ class _Labels:
             self._key[at] = self._one_hot[-1][key]
             self._asked[at, 1:] = (self._asked[at, 1:] + key[:, None]) % self._choices
 
-    def advance(self, at: Rows, actions: np.ndarray) -> np.ndarray:
-        """Pay for what was right."""
+    def advance(self, at: Indices, actions: np.ndarray) -> np.ndarray:
+        """Reward right answers."""
         chosen, asked = actions[:, 0], self._asked[at]
         right = chosen == asked  # [n, labels + 1]
         if self._coupled:
@@ -117,8 +117,8 @@ class _Labels:
         self._outcome[at] = won
         return np.ones(len(won), bool)
 
-    def draw(self, match: int) -> str:
-        """Return what is asked."""
+    def render_match(self, match: int) -> str:
+        """Return the targets as text."""
         wanted, *others = (int(label) for label in self._asked[match])
         asked = ", ".join(f"{name}: {choice}" for name, choice in zip(self._names[1:], others, strict=True))
         return f"{highlight(self._names[1 + wanted])} wanted; {asked}"

@@ -1,4 +1,4 @@
-"""``luck``: easy questions, but rewards blurred by luck that lasts for a match and that only critics may be told."""
+"""``luck``: easy questions, with rewards blurred by luck per match that only critics may observe."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from gymnasium import Space, spaces
 from ludus.environment import EnvironmentSpec, Leaves, Role, RoleTick
 from ludus.random import random_bits, random_floats, random_integers
 
-from ludus_probes.batch import ROLE, ProbeEnvironment, Rows
 from ludus_probes.config import LuckConfig
-from ludus_probes.reflex import ReflexAgent
+from ludus_probes.environment import ROLE, Indices, ProbeEnvironment
+from ludus_probes.stateless import StatelessAgent
 from ludus_probes.terminal import highlight
 
 __all__ = ["make_luck", "make_luck_agent"]
@@ -22,20 +22,20 @@ def make_luck(config: LuckConfig, *, num_matches: int) -> ProbeEnvironment:
     return ProbeEnvironment(_Luck(config), num_matches=num_matches)
 
 
-def make_luck_agent(config: None, *, spec: EnvironmentSpec, role: str) -> ReflexAgent:  # noqa: ARG001 - no options
-    """Return an agent that answers every sign; its value is that of a match, of which luck is no part on average."""
+def make_luck_agent(config: None, *, spec: EnvironmentSpec, role: str) -> StatelessAgent:  # noqa: ARG001 - no options
+    """Return a perfect agent; its value is the expected return, in which luck averages out."""
 
     def decide(observation: Leaves) -> np.ndarray:
         return np.asarray(observation["obs"].argmax(axis=1)[:, None])
 
-    return ReflexAgent(decide, value=1.0)
+    return StatelessAgent(decide, value=1.0)
 
 
 class _Luck:
-    """Every tick shows a sign; to answer it is worth 1 / ticks. A match is won where every answer was right.
+    """Every tick shows a sign; the right answer is worth 1 / ticks. A match is won if every answer was right.
 
-    The luck of a match, which does not depend on what is done, is paid in equal parts on all of its ticks. Critics see
-    how much of it is to come.
+    The luck of a match is independent of the actions and paid in equal parts on all ticks. Critics observe the luck to
+    come.
     """
 
     def __init__(self, config: LuckConfig) -> None:
@@ -55,18 +55,18 @@ class _Luck:
             max_ticks=config.ticks,
             reward_range=(-config.spread / config.ticks, (1.0 + config.spread) / config.ticks),
         )
-        self.words = ([str(choice) for choice in range(config.choices)],)
+        self.choice_names = ([str(choice) for choice in range(config.choices)],)
         self._one_hot = np.eye(config.choices, dtype=np.float32)
 
     def bind(self, player: RoleTick, outcome: np.ndarray) -> None:
-        """Make seeds, signs, luck and counts."""
+        """Store the arrays, and allocate the state."""
         self._obs, self._reward, self._outcome = player.observation["obs"][:, 0], player.reward[:, 0], outcome[:, 0]
         self._to_come = player.privileged["luck"][:, 0, 0] if player.privileged else np.zeros(len(outcome), np.float32)
         self._seeds = np.zeros(len(outcome), np.uint64)
         self._luck = np.zeros(len(outcome))
         self._sign, self._clock, self._right = (np.zeros(len(outcome), np.int64) for _ in range(3))
 
-    def start(self, at: Rows, seeds: np.ndarray) -> None:
+    def start(self, at: Indices, seeds: np.ndarray) -> None:
         """Draw the luck and show the first sign."""
         self._seeds[at] = seeds
         self._luck[at] = (2.0 * random_floats(random_bits(seeds, 0)) - 1.0) * self._spread
@@ -74,7 +74,7 @@ class _Luck:
         self._right[at] = 0
         self._show(at)
 
-    def advance(self, at: Rows, actions: np.ndarray) -> np.ndarray:
+    def advance(self, at: Indices, actions: np.ndarray) -> np.ndarray:
         """Pay, and show the next sign."""
         right = actions[:, 0, 0] == self._sign[at]
         self._reward[at] = (right + self._luck[at]) / self._length
@@ -85,13 +85,13 @@ class _Luck:
         self._show(at)
         return np.asarray(ended)
 
-    def _show(self, at: Rows) -> None:
+    def _show(self, at: Indices) -> None:
         clock = self._clock[at]
         sign = random_integers(random_bits(self._seeds[at], clock + 1), self._choices)
         self._sign[at] = sign
         self._obs[at] = self._one_hot[sign]
         self._to_come[at] = self._luck[at] * (1.0 - clock / self._length)
 
-    def draw(self, match: int) -> str:
+    def render_match(self, match: int) -> str:
         """Return the sign and the luck to come."""
         return f"sign {highlight(str(int(self._sign[match])))}, luck to come {self._to_come[match]:+.2f}"

@@ -8,8 +8,8 @@ from ludus.environment import EnvironmentSpec, Leaves, Role, RoleTick
 from ludus.errors import ConfigError
 from ludus.spaces import label_sizes
 
-from ludus_probes.batch import ROLE, ProbeEnvironment, Rows
 from ludus_probes.config import MatrixFixedConfig, MatrixGameConfig
+from ludus_probes.environment import ROLE, Indices, ProbeEnvironment
 from ludus_probes.terminal import highlight
 
 __all__ = ["MatrixFixedAgent", "make_matrix_game"]
@@ -37,7 +37,7 @@ def make_matrix_game(config: MatrixGameConfig, *, num_matches: int) -> ProbeEnvi
 
 
 def _payoffs(config: MatrixGameConfig) -> np.ndarray:
-    """Return ``[2, n, n] float64``: what each seat receives by the choices of seat 0 and seat 1."""
+    """Return ``[2, n, n] float64``: payoffs of each seat by the choices of seat 0 and seat 1."""
     first = np.array(config.payoff or _PAYOFFS[config.preset], np.float64)
     if not config.payoff and config.preset == "prisoners-dilemma" and not config.payoff_second:
         return np.stack([first, first.T])
@@ -68,7 +68,7 @@ def _spec(config: MatrixGameConfig, payoffs: np.ndarray) -> EnvironmentSpec:
 
 
 class _MatrixGame:
-    """A seat sees its own last choice, the other's (one-hot; zeros at first), the share of rounds left, and its seat.
+    """Seats observe both last choices (one-hot, zeros at first), the share of rounds left, and their seat.
 
     In a symmetric game the seat's number is 0 for both: it makes no difference. Whoever has received more in the end
     wins. Nothing is drawn by lot.
@@ -80,25 +80,25 @@ class _MatrixGame:
         self._choices = self._payoffs.shape[1]
         self._rounds = config.rounds
         named = not config.payoff
-        self.words = (_NAMES[config.preset] if named else [str(choice) for choice in range(self._choices)],)
+        self.choice_names = (_NAMES[config.preset] if named else [str(choice) for choice in range(self._choices)],)
         self._one_hot = np.eye(self._choices, dtype=np.float32)
 
     def bind(self, player: RoleTick, outcome: np.ndarray) -> None:
-        """Make the counters."""
+        """Store the arrays, and allocate the counters."""
         self._obs, self._reward, self._outcome = player.observation["obs"], player.reward, outcome
         self._obs[:, 1, -1] = not self.spec.symmetric
         self._left = np.zeros(len(outcome), np.int64)
         self._lead = np.zeros(len(outcome))  # of seat 0
 
-    def start(self, at: Rows, seeds: np.ndarray) -> None:  # noqa: ARG002 - nothing is drawn by lot
-        """Show that nobody has chosen yet."""
+    def start(self, at: Indices, seeds: np.ndarray) -> None:  # noqa: ARG002 - nothing is random
+        """Clear the last choices."""
         self._left[at] = self._rounds
         self._lead[at] = 0.0
         self._obs[at, :, :-2] = 0.0
         self._obs[at, :, -2] = 1.0
 
-    def advance(self, at: Rows, actions: np.ndarray) -> np.ndarray:
-        """Pay both seats."""
+    def advance(self, at: Indices, actions: np.ndarray) -> np.ndarray:
+        """Reward both seats."""
         first, second = actions[:, 0, 0], actions[:, 1, 0]
         paid = self._payoffs[:, first, second]  # [2, n]
         self._reward[at] = paid.T
@@ -115,18 +115,18 @@ class _MatrixGame:
         ended: np.ndarray = self._left[at] == 0
         return ended
 
-    def draw(self, match: int) -> str:
-        """Return the last choices and the lead."""
+    def render_match(self, match: int) -> str:
+        """Return the last choices and the lead as text."""
         if self._left[match] == self._rounds:
-            return f"choose: {', '.join(self.words[0])}"
-        first, second = (self.words[0][int(one)] for one in self._obs[match, :, : self._choices].argmax(axis=1))
+            return f"choose: {', '.join(self.choice_names[0])}"
+        first, second = (self.choice_names[0][int(one)] for one in self._obs[match, :, : self._choices].argmax(axis=1))
         lead = self._lead[match]
         score = f"seat {int(lead < 0)} leads by {abs(lead):g}; {self._left[match]} rounds left"
         return f"{highlight(first)} against {highlight(second)}; {score}"
 
 
 class MatrixFixedAgent:
-    """Draws every choice from one fixed mixture.
+    """Draws choices from a fixed mixture.
 
     Args:
         config: The mixture.
@@ -157,4 +157,4 @@ class MatrixFixedAgent:
         return np.expand_dims(drawn.astype(np.int64), 1)
 
     def reset(self, seat_ids: np.ndarray) -> None:
-        """Do nothing: it remembers nothing."""
+        """Do nothing; the agent has no state."""

@@ -8,8 +8,8 @@ from ludus.environment import EnvironmentSpec, Leaves, Role, RoleTick
 from ludus.random import random_bits, random_integers
 from ludus.spaces import label_sizes
 
-from ludus_probes.batch import ROLE, ProbeEnvironment, Rows
 from ludus_probes.config import MemoryGameConfig
+from ludus_probes.environment import ROLE, Indices, ProbeEnvironment
 from ludus_probes.terminal import highlight
 
 __all__ = ["MemoryAgent", "make_memory_game"]
@@ -42,18 +42,18 @@ class _MemoryGame:
             max_ticks=config.delay + 2,
             reward_range=(0.0, 1.0),
         )
-        self.words = ([str(choice) for choice in range(config.choices)],)
+        self.choice_names = ([str(choice) for choice in range(config.choices)],)
         self._one_hot = np.eye(config.choices, dtype=np.float32)
 
     def bind(self, player: RoleTick, outcome: np.ndarray) -> None:
-        """Make seeds, cues and clocks."""
+        """Store the arrays, and allocate the state."""
         self._obs, self._reward = player.observation["obs"][:, 0], player.reward[:, 0]
         self._outcome = outcome[:, 0]
         self._seeds = np.zeros(len(outcome), np.uint64)
         self._cue = np.zeros(len(outcome), np.int64)
         self._clock = np.zeros(len(outcome), np.int64)
 
-    def start(self, at: Rows, seeds: np.ndarray) -> None:
+    def start(self, at: Indices, seeds: np.ndarray) -> None:
         """Show the cue."""
         self._seeds[at] = seeds
         self._cue[at] = random_integers(random_bits(seeds, 0), self._choices)
@@ -61,8 +61,8 @@ class _MemoryGame:
         self._obs[at, : self._choices] = self._one_hot[self._cue[at]]
         self._obs[at, -2:] = (1.0, 0.0)
 
-    def advance(self, at: Rows, actions: np.ndarray) -> np.ndarray:
-        """Show a distracting symbol, the question, or what came of the answer."""
+    def advance(self, at: Indices, actions: np.ndarray) -> np.ndarray:
+        """Show a distractor, the question, or the final observation."""
         self._clock[at] += 1
         clock = self._clock[at]
         waiting, ended = clock <= self._delay, clock == self._delay + 2
@@ -78,8 +78,8 @@ class _MemoryGame:
         self._obs[at, -1] = clock == self._delay + 1
         return np.asarray(ended)
 
-    def draw(self, match: int) -> str:
-        """Return what the seat sees."""
+    def render_match(self, match: int) -> str:
+        """Return the observation as text."""
         symbol, (cue, asked) = self._obs[match, :-2], self._obs[match, -2:]
         if asked:
             return highlight("which was the cue?")
@@ -88,7 +88,7 @@ class _MemoryGame:
 
 
 class MemoryAgent:
-    """Remembers the cue of every stream and names it on every tick; see `ludus.agent.EvaluatingAgent`.
+    """Remembers the cue of every seat and answers with it on every tick; see `ludus.agent.EvaluatingAgent`.
 
     Args:
         config: None; there are no options.
@@ -108,7 +108,7 @@ class MemoryAgent:
         seat_ids: np.ndarray,
         rng: np.random.Generator,  # noqa: ARG002 - there is one best action
     ) -> np.ndarray:
-        """Decide for n rows; see `ludus.agent.Agent.act`. Without having seen the cue it says 0."""
+        """Decide for n rows; see `ludus.agent.Agent.act`. Without a cue it answers 0."""
         seen = observation["obs"]
         self._make_room(seat_ids)
         shown = seen[:, -2] > 0
@@ -123,13 +123,13 @@ class MemoryAgent:
         seat_ids: np.ndarray,
         rng: np.random.Generator,
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Decide as `act` does, and return 1 where the cue is known, else the chance of a guess, ``[n] float32``."""
+        """Decide, and return 1 where the cue is known, else the chance of a guess, ``[n] float32``."""
         actions = self.act(observation, action_mask=action_mask, seat_ids=seat_ids, rng=rng)
         known = self._cues[seat_ids] >= 0
         return actions, np.where(known, 1.0, 1.0 / self._choices).astype(np.float32)
 
     def reset(self, seat_ids: np.ndarray) -> None:
-        """Forget the cues of these streams."""
+        """Clear the cues of these seats."""
         self._make_room(seat_ids)
         self._cues[seat_ids] = -1
 

@@ -1,4 +1,4 @@
-"""What this distribution offers to ludus."""
+"""Components of this distribution."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ LUDUS_API = 1
 
 @hookimpl
 def ludus_register_environments() -> list[Component]:
-    """Offer the probes."""
+    """Register the probes."""
     return [
         Component(
             name="matrix-game",
@@ -79,7 +79,7 @@ def _perfect(environment: str, factory: str, summary: str) -> Component:
 
 @hookimpl
 def ludus_register_agents() -> list[Component]:
-    """Offer a perfect agent for every probe; that of a matrix game is a mixture which the options give."""
+    """Register a perfect agent for every probe, and an agent with a given mixture for matrix games."""
     return [
         Component(
             name="matrix-fixed",

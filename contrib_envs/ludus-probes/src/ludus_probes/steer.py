@@ -7,9 +7,9 @@ from gymnasium import spaces
 from ludus.environment import EnvironmentSpec, Leaves, Role, RoleTick
 from ludus.random import random_bits, random_floats
 
-from ludus_probes.batch import ROLE, ProbeEnvironment, Rows
 from ludus_probes.config import SteerConfig
-from ludus_probes.reflex import ReflexAgent
+from ludus_probes.environment import ROLE, Indices, ProbeEnvironment
+from ludus_probes.stateless import StatelessAgent
 
 __all__ = ["best_actions", "make_steer", "make_steer_agent"]
 
@@ -28,13 +28,13 @@ def make_steer(config: SteerConfig, *, num_matches: int) -> ProbeEnvironment:
     return ProbeEnvironment(_Steer(config), num_matches=num_matches)
 
 
-def make_steer_agent(config: None, *, spec: EnvironmentSpec, role: str) -> ReflexAgent:  # noqa: ARG001 - no options
-    """Return an agent that is right to the bit."""
+def make_steer_agent(config: None, *, spec: EnvironmentSpec, role: str) -> StatelessAgent:  # noqa: ARG001 - no options
+    """Return a perfect agent, exact to the bit."""
 
     def decide(observation: Leaves) -> np.ndarray:
         return best_actions(observation["obs"])
 
-    return ReflexAgent(decide, value=0.0)
+    return StatelessAgent(decide, value=0.0)
 
 
 class _Steer:
@@ -59,25 +59,25 @@ class _Steer:
             perfect_information=True,
             reward_range=(-8.0, 0.0),
         )
-        self.words = ()
+        self.choice_names = ()
 
     def bind(self, player: RoleTick, outcome: np.ndarray) -> None:
-        """Make seeds and clocks."""
+        """Store the arrays, and allocate the state."""
         self._obs, self._reward = player.observation["obs"][:, 0], player.reward[:, 0]
         self._outcome = outcome[:, 0]
         self._seeds = np.zeros(len(outcome), np.uint64)
         self._clock = np.zeros(len(outcome), np.int64)
         self._error = np.zeros(len(outcome))
 
-    def start(self, at: Rows, seeds: np.ndarray) -> None:
+    def start(self, at: Indices, seeds: np.ndarray) -> None:
         """Show the first numbers."""
         self._seeds[at] = seeds
         self._clock[at] = 0
         self._error[at] = 0.0
         self._show(at)
 
-    def advance(self, at: Rows, actions: np.ndarray) -> np.ndarray:
-        """Judge, and show the next numbers."""
+    def advance(self, at: Indices, actions: np.ndarray) -> np.ndarray:
+        """Reward the actions, and show the next numbers."""
         missed = ((actions[:, 0] - best_actions(self._obs[at])) ** 2).sum(axis=1)
         self._reward[at] = -missed
         self._error[at] += missed
@@ -87,12 +87,12 @@ class _Steer:
         ended: np.ndarray = self._clock[at] == self._steps
         return ended
 
-    def _show(self, at: Rows) -> None:
-        """Write what is seen at this time of the match."""
+    def _show(self, at: Indices) -> None:
+        """Write the observations of the current tick."""
         numbers = random_bits(self._seeds[at, None], _SEEN * self._clock[at, None] + np.arange(_SEEN))
         self._obs[at] = 2.0 * random_floats(numbers) - 1.0
 
-    def draw(self, match: int) -> str:
-        """Return what is seen and the error so far."""
+    def render_match(self, match: int) -> str:
+        """Return the observation and the error so far as text."""
         seen = " ".join(f"{number:+.3f}" for number in self._obs[match])
         return f"{seen}; squared distance so far {self._error[match]:.4f}"

@@ -1,4 +1,4 @@
-"""``targets``: find the one entity that is sought among a varying number of them in any order."""
+"""``targets``: find the wanted entity among a varying number of entities in random order."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from gymnasium import spaces
 from ludus.environment import EnvironmentSpec, Leaves, Role, RoleTick
 from ludus.random import random_bits, random_integers
 
-from ludus_probes.batch import ROLE, ProbeEnvironment, Rows
 from ludus_probes.config import TargetsConfig
-from ludus_probes.reflex import ReflexAgent
+from ludus_probes.environment import ROLE, Indices, ProbeEnvironment
+from ludus_probes.stateless import StatelessAgent
 from ludus_probes.terminal import highlight
 
 __all__ = ["PLACES", "make_targets", "make_targets_agent"]
 
-#: Places for entities.
+#: Number of places for entities.
 PLACES = 8
 
 
@@ -25,20 +25,20 @@ def make_targets(config: TargetsConfig, *, num_matches: int) -> ProbeEnvironment
     return ProbeEnvironment(_Targets(config), num_matches=num_matches)
 
 
-def make_targets_agent(config: None, *, spec: EnvironmentSpec, role: str) -> ReflexAgent:  # noqa: ARG001 - no options
-    """Return an agent that presses the right button on the entity that is sought."""
+def make_targets_agent(config: None, *, spec: EnvironmentSpec, role: str) -> StatelessAgent:  # noqa: ARG001 - no options
+    """Return a perfect agent."""
 
     def decide(observation: Leaves) -> np.ndarray:
         fits = (observation["entities"] * observation["sought"][:, None]).sum(axis=2)  # [n, places]
         return np.stack([observation["button"].argmax(axis=1), fits.argmax(axis=1)], axis=1)
 
-    return ReflexAgent(decide, value=1.0)
+    return StatelessAgent(decide, value=1.0)
 
 
 class _Targets:
-    """One decision: which button, on which entity. Each of the two is worth ½, the button only on the right entity.
+    """One decision: a button and an entity. Each is worth ½, the button only on the right entity.
 
-    1 to 8 entities, all numbers equally likely, stand in random places; exactly one is of the kind that is sought.
+    1 to 8 entities, all numbers equally likely, are in random places; exactly one is of the wanted kind.
     Absent entities are all zeros and masked.
     """
 
@@ -64,20 +64,20 @@ class _Targets:
             perfect_information=True,
             reward_range=(0.0, 1.0),
         )
-        self.words = tuple([str(choice) for choice in range(size)] for size in (config.buttons, PLACES))
+        self.choice_names = tuple([str(choice) for choice in range(size)] for size in (config.buttons, PLACES))
         self._one_hot_kind = np.eye(config.kinds, dtype=np.float32)
         self._one_hot_button = np.eye(config.buttons, dtype=np.float32)
 
     def bind(self, player: RoleTick, outcome: np.ndarray) -> None:
-        """Make room for what is right, and the mask: every button, and entities that are present."""
+        """Store the arrays, and allocate the targets and the mask of buttons and present entities."""
         self._seen = {name: leaf[:, 0] for name, leaf in player.observation.items()}
         self._reward, self._outcome = player.reward[:, 0], outcome[:, 0]
         player.action_mask = np.ones((len(outcome), 1, self._buttons + PLACES), bool)
         self._mask = player.action_mask[:, 0]
         self._right = np.zeros((len(outcome), 2), np.int64)
 
-    def start(self, at: Rows, seeds: np.ndarray) -> None:
-        """Place entities and say which is sought."""
+    def start(self, at: Indices, seeds: np.ndarray) -> None:
+        """Draw entities, the wanted kind and the button."""
         order = random_bits(seeds[:, None], np.arange(PLACES))  # places are filled in the order of these numbers
         numbers = random_bits(seeds[:, None], np.arange(PLACES, 2 * PLACES + 3))
         count = random_integers(numbers[:, PLACES], PLACES)
@@ -87,7 +87,7 @@ class _Targets:
         last = np.take_along_axis(np.sort(order, axis=1), count[:, None], axis=1)
         present = order <= last
         others = random_integers(numbers[:, :PLACES], self._kinds - 1)
-        kinds = (sought[:, None] + 1 + others) % self._kinds  # never that sought
+        kinds = (sought[:, None] + 1 + others) % self._kinds  # never the wanted kind
         kinds[np.arange(len(seeds)), target] = sought
         self._seen["entities"][at] = self._one_hot_kind[kinds] * present[:, :, None]
         self._seen["present"][at] = present
@@ -97,15 +97,15 @@ class _Targets:
         self._right[at, 0] = button
         self._right[at, 1] = target
 
-    def advance(self, at: Rows, actions: np.ndarray) -> np.ndarray:
-        """Pay for what was right."""
+    def advance(self, at: Indices, actions: np.ndarray) -> np.ndarray:
+        """Reward right answers."""
         button, target = (actions[:, 0] == self._right[at]).T
         self._reward[at] = target * (0.5 + 0.5 * button)
         self._outcome[at] = target & button
         return np.ones(len(target), bool)
 
-    def draw(self, match: int) -> str:
-        """Return the kind of every entity by place, what is sought, and the button."""
+    def render_match(self, match: int) -> str:
+        """Return the kinds by place, the wanted kind and the button as text."""
         kinds, present = self._seen["entities"][match].argmax(axis=1), self._seen["present"][match] > 0
         shown = [f"{place}:{kinds[place] if present[place] else '-'}" for place in range(PLACES)]
         button, sought = int(self._right[match, 0]), int(self._seen["sought"][match].argmax())

@@ -1,4 +1,4 @@
-"""``team-game``: a reward shared by a team and blurred by luck that only a critic with the global state sees."""
+"""``team-game``: a reward shared by a team, blurred by luck that only a critic of the global state observes."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from gymnasium import Space, spaces
 from ludus.environment import EnvironmentSpec, Leaves, Role, RoleTick
 from ludus.random import random_bits, random_floats, random_integers
 
-from ludus_probes.batch import ROLE, ProbeEnvironment, Rows
 from ludus_probes.config import TeamGameConfig
-from ludus_probes.reflex import ReflexAgent
+from ludus_probes.environment import ROLE, Indices, ProbeEnvironment
+from ludus_probes.stateless import StatelessAgent
 from ludus_probes.terminal import highlight
 
 __all__ = ["make_team_game", "make_team_game_agent"]
@@ -22,13 +22,13 @@ def make_team_game(config: TeamGameConfig, *, num_matches: int) -> ProbeEnvironm
     return ProbeEnvironment(_TeamGame(config), num_matches=num_matches)
 
 
-def make_team_game_agent(config: None, *, spec: EnvironmentSpec, role: str) -> ReflexAgent:  # noqa: ARG001 - no options
-    """Return an agent whose every seat answers its sign; its value is that of a match between such agents."""
+def make_team_game_agent(config: None, *, spec: EnvironmentSpec, role: str) -> StatelessAgent:  # noqa: ARG001 - no options
+    """Return a perfect agent; its value is that of a match between such agents."""
 
     def decide(observation: Leaves) -> np.ndarray:
         return np.asarray(observation["obs"].argmax(axis=1)[:, None])
 
-    return ReflexAgent(decide, value=1.0 if spec.num_teams == 1 else 0.0)
+    return StatelessAgent(decide, value=1.0 if spec.num_teams == 1 else 0.0)
 
 
 def _spec(config: TeamGameConfig) -> EnvironmentSpec:
@@ -57,29 +57,29 @@ def _spec(config: TeamGameConfig) -> EnvironmentSpec:
 
 
 class _TeamGame:
-    """One decision: every seat sees a sign of its own and answers it; a team's share of right answers is its score.
+    """One decision: every seat answers a sign of its own; the share of right answers of a team is its score.
 
-    Each seat of a team is paid the score (of two teams: the lead over the other) plus the offset of the match, which
-    the second team is paid with the opposite sign. Critics see all signs, those of the own team first, and the offset
-    as it is paid. One team wins where every answer is right; of two, the higher score wins.
+    The reward of each seat is the score (with two teams, the lead over the other) plus the offset of the match, which
+    has the opposite sign for the second team. Critics observe all signs, those of the own team first, and the offset
+    with its sign. A single team wins if every answer is right; of two, the higher score wins.
     """
 
     def __init__(self, config: TeamGameConfig) -> None:
         self.spec = _spec(config)
         self._teams, self._members, self._choices = config.teams, config.members, config.choices
         self._width = config.offset
-        self.words = ([str(choice) for choice in range(config.choices)],)
+        self.choice_names = ([str(choice) for choice in range(config.choices)],)
         self._one_hot = np.eye(config.choices, dtype=np.float32)
 
     def bind(self, player: RoleTick, outcome: np.ndarray) -> None:
-        """Make room for signs and offsets."""
+        """Store the arrays, and allocate signs and offsets."""
         seats = self._teams * self._members
         self._obs, self._reward, self._outcome = player.observation["obs"], player.reward, outcome
         self._hidden_signs, self._hidden_offset = player.privileged["signs"], player.privileged["offset"]
         self._signs = np.zeros((len(outcome), seats), np.int64)
         self._offset = np.zeros(len(outcome))
 
-    def start(self, at: Rows, seeds: np.ndarray) -> None:
+    def start(self, at: Indices, seeds: np.ndarray) -> None:
         """Draw signs and offset."""
         seats, first = self._teams * self._members, slice(0, self._members)
         numbers = random_bits(seeds[:, None], np.arange(seats + 1))
@@ -95,8 +95,8 @@ class _TeamGame:
             self._hidden_signs[at, self._members :] = np.roll(shown, -self._members, axis=1)[:, None]
             self._hidden_offset[at, self._members :, 0] = -offset[:, None]
 
-    def advance(self, at: Rows, actions: np.ndarray) -> np.ndarray:
-        """Pay everybody."""
+    def advance(self, at: Indices, actions: np.ndarray) -> np.ndarray:
+        """Write rewards and outcomes."""
         right = actions[:, :, 0] == self._signs[at]
         counts = right.reshape(len(right), self._teams, self._members).sum(axis=2)  # [n, teams]
         offset = self._offset[at]
@@ -112,8 +112,8 @@ class _TeamGame:
             self._outcome[at, 1] = 0.5 - 0.5 * np.sign(lead)
         return np.ones(len(right), bool)
 
-    def draw(self, match: int) -> str:
-        """Return everybody's sign and the offset."""
+    def render_match(self, match: int) -> str:
+        """Return all signs and the offset as text."""
         signs = self._signs[match].reshape(self._teams, self._members)
         shown = " against ".join(highlight(" ".join(str(sign) for sign in team)) for team in signs)
         return f"signs {shown}, offset {self._offset[match]:+.2f}"

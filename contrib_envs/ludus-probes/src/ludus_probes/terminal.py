@@ -1,4 +1,4 @@
-"""Actions as people type them, and colours."""
+"""Names of actions, and colours."""
 
 from __future__ import annotations
 
@@ -16,31 +16,33 @@ def highlight(text: str) -> str:
     return f"\x1b[33m{text}\x1b[0m"
 
 
-def action_name(words: Sequence[Sequence[str]], action: np.ndarray) -> str:
-    """Return the word of each label's choice, or the numbers of a continuous action, with spaces between."""
-    if not words:
+def action_name(choice_names: Sequence[Sequence[str]], action: np.ndarray) -> str:
+    """Return the names of the choices of all labels, or the numbers of a continuous action, separated by spaces."""
+    if not choice_names:
         return " ".join(f"{value:g}" for value in action)
-    return " ".join(names[int(choice)] for names, choice in zip(words, action, strict=True))
+    return " ".join(names[int(choice)] for names, choice in zip(choice_names, action, strict=True))
 
 
-def parse_action(words: Sequence[Sequence[str]], space: Space[Any], text: str) -> np.ndarray:
-    """Return the action that `text` names, ``[L] int64`` or ``[D] float32``.
+def parse_action(choice_names: Sequence[Sequence[str]], space: Space[Any], text: str) -> np.ndarray:
+    """Parse an action into ``[L] int64`` or ``[D] float32``.
 
     Args:
-        words: The choices of every label; empty for a Box.
+        choice_names: Names of the choices of every label; empty for a Box.
         space: The action space.
-        text: What was typed.
+        text: Text to parse.
 
     Raises:
-        ValueError: It names none; the message says what can be typed.
+        ValueError: The text names no action; the message lists what is expected.
     """
     typed = text.lower().split()
     if isinstance(space, spaces.Box):
         return _numbers(space, typed, text)
-    if len(typed) != len(words) or not all(word in names for word, names in zip(typed, words, strict=True)):
-        wanted = ", then ".join(_choices(names) for names in words)
+    if len(typed) != len(choice_names) or not all(
+        word in names for word, names in zip(typed, choice_names, strict=True)
+    ):
+        wanted = ", then ".join(_choices(names) for names in choice_names)
         raise ValueError(f"expected {wanted}; got {text.strip()!r}")
-    return np.array([list(names).index(word) for word, names in zip(typed, words, strict=True)], np.int64)
+    return np.array([list(names).index(word) for word, names in zip(typed, choice_names, strict=True)], np.int64)
 
 
 def _choices(names: Sequence[str]) -> str:

@@ -1,17 +1,17 @@
-"""Memory of an agent: one entry for each stream it plays."""
+"""State of an agent per seat id."""
 
 from __future__ import annotations
 
 import numpy as np
 
-__all__ = ["BallTracker"]
+__all__ = ["SeatState"]
 
 
-class BallTracker:
-    """Named arrays with one row per stream, which grow as streams appear and start as zeros.
+class SeatState:
+    """Named arrays over seat ids, which grow on demand and start as zeros.
 
     Args:
-        widths: How many float64 numbers a row of each array has.
+        widths: Number of float64 values per seat id of each array.
     """
 
     def __init__(self, **widths: int) -> None:
@@ -19,18 +19,18 @@ class BallTracker:
         self._arrays = {name: np.zeros((0, width)) for name, width in widths.items()}
 
     def __getitem__(self, name: str) -> np.ndarray:
-        """Return the array ``[seat_ids, width]`` of that name."""
+        """Return the array ``[seat ids, width]`` of a name."""
         return self._arrays[name]
 
-    def take(self, seat_ids: np.ndarray) -> np.ndarray:
-        """Return which of the streams ``[n] int64`` have just begun, ``[n] bool``; they no longer count as such."""
+    def take_new(self, seat_ids: np.ndarray) -> np.ndarray:
+        """Return which seats ``[n] int64`` are new, ``[n] bool``, and mark them as not new."""
         self._grow(int(seat_ids.max(initial=-1)) + 1)
         fresh: np.ndarray = self.fresh[seat_ids]
         self.fresh[seat_ids] = False
         return fresh
 
-    def forget(self, seat_ids: np.ndarray) -> None:
-        """Clear the rows of streams ``[n] int64``, which begin anew."""
+    def reset(self, seat_ids: np.ndarray) -> None:
+        """Clear the values of seats ``[n] int64``, which are new again."""
         self._grow(int(seat_ids.max(initial=-1)) + 1)
         self.fresh[seat_ids] = True
         for array in self._arrays.values():

@@ -1,11 +1,11 @@
-"""What a scripted agent reads off its observation, whichever form it has."""
+"""Positions of paddle and ball, read from vector or image observations."""
 
 from __future__ import annotations
 
 import numpy as np
 from ludus.environment import Leaves
 
-from ludus_pong2p.field import SIDE
+from ludus_pong2p.geometry import SIDE
 
 __all__ = ["own_paddle_and_ball"]
 
@@ -14,10 +14,10 @@ _MIDDLES = np.arange(_CELLS) + 0.5 - SIDE / 2  # of pixels, in units of the fiel
 
 
 def own_paddle_and_ball(observation: Leaves) -> np.ndarray:
-    """Return ``[3, n] float64``: height of the own paddle, then x and y of the ball, in units from the middle.
+    """Return ``[3, n] float64``: height of the own paddle, and x and y of the ball, in units from the middle.
 
     Args:
-        observation: Leaves ``[n, …]`` of the environment ``pong2p`` with any of its observations.
+        observation: Leaves ``[n, …]`` of the environment ``pong2p`` with any option `observation`.
     """
     vector = observation.get("vector", observation.get("obs"))
     if vector is not None and vector.ndim == 2:
@@ -27,7 +27,7 @@ def own_paddle_and_ball(observation: Leaves) -> np.ndarray:
 
 
 def _from_image(image: np.ndarray) -> np.ndarray:
-    """Return the same from ``image [n, 42, 42, 2] uint8``: centres of brightness, right to a hundredth of a unit."""
+    """Return the same from ``image [n, 42, 42, 2] uint8``: centroids of brightness, exact to a hundredth of a unit."""
     field = image[:, 2:, :, 0].astype(np.float64)
     paddle, ball = field[:, :, 0], field[:, :, 1:-1]
     weights = np.stack([paddle, ball.sum(axis=1), ball.sum(axis=2)])

@@ -7,11 +7,11 @@ from collections.abc import Callable
 import numpy as np
 from ludus.environment import Leaves
 
-__all__ = ["ReflexAgent"]
+__all__ = ["StatelessAgent"]
 
 
-class ReflexAgent:
-    """Plays what a function of the observation says; see `ludus.agent.EvaluatingAgent`.
+class StatelessAgent:
+    """An agent that is a function of the observation; see `ludus.agent.EvaluatingAgent`.
 
     Args:
         decide: From leaves ``[n, …]`` to actions ``[n, L] int64`` or ``[n, D] float32``.
@@ -46,4 +46,4 @@ class ReflexAgent:
         return actions, np.full(len(actions), self._value, np.float32)
 
     def reset(self, seat_ids: np.ndarray) -> None:
-        """Do nothing: it remembers nothing."""
+        """Do nothing; the agent has no state."""

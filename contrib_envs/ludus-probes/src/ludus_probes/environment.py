@@ -1,4 +1,4 @@
-"""What all probes share: the life of a batch of matches in which every seat acts on every tick."""
+"""The environment of all probes: matches in which every seat acts on every tick."""
 
 from __future__ import annotations
 
@@ -12,45 +12,45 @@ from ludus.spaces import legal_actions
 
 from ludus_probes import terminal
 
-__all__ = ["ROLE", "Game", "ProbeEnvironment", "Rows"]
+__all__ = ["ROLE", "Game", "Indices", "ProbeEnvironment"]
 
 #: The one role of every probe.
 ROLE = "player"
-#: Row numbers ``[n] int64``, or the slice of all rows, which is faster.
-Rows: TypeAlias = "np.ndarray | slice"
+#: Match indices ``[n] int64``, or the slice of all matches, which is faster.
+Indices: TypeAlias = "np.ndarray | slice"
 
 
 class Game(Protocol):
-    """The rules of a probe, for all its matches at once.
+    """The rules of a probe, for a batch of matches.
 
-    A game writes into the arrays it was bound to and leaves to `ProbeEnvironment` who acts and what is running. A match
-    that its rules have not ended by tick `max_ticks` of the spec is truncated.
+    A game writes to the arrays that it is bound to; `ProbeEnvironment` tracks acting seats and running matches. A match
+    that has not terminated by tick `max_ticks` of the spec is truncated.
     """
 
     @property
     def spec(self) -> EnvironmentSpec:
-        """Return what is known before a match starts; there is one role, `ROLE`."""
+        """Return the spec, which has the one role `ROLE`."""
 
     @property
-    def words(self) -> Sequence[Sequence[str]]:
-        """Return the choices of every action label as people type them; empty where actions are continuous."""
+    def choice_names(self) -> Sequence[Sequence[str]]:
+        """Return the names of the choices of every action label; empty for continuous actions."""
 
     def bind(self, player: RoleTick, outcome: np.ndarray) -> None:
-        """Keep the arrays to be written, and make those of the game's own state and its action mask if it has one."""
+        """Store the arrays to write, and allocate the game's state and its action mask, if any."""
 
-    def start(self, at: Rows, seeds: np.ndarray) -> None:
-        """Start matches in the given rows with ``seeds [n] uint64``: state, observation, mask, privileged leaves."""
+    def start(self, at: Indices, seeds: np.ndarray) -> None:
+        """Start matches with ``seeds [n] uint64``: write state, observation, mask and privileged leaves."""
 
-    def advance(self, at: Rows, actions: np.ndarray) -> np.ndarray:
-        """Play ``actions [n, S, L]``, which are legal, in the given rows, all of which are running.
+    def advance(self, at: Indices, actions: np.ndarray) -> np.ndarray:
+        """Apply the legal ``actions [n, S, L]`` in the given running matches.
 
-        Write observation and reward, and the outcome of the matches that end; other rows must stay as they are.
+        Write observations and rewards, and the outcomes of matches that end; leave other matches as they are.
 
         Returns:
-            ``[n] bool``: which matches have ended by their rules.
+            ``[n] bool``: the matches that terminated.
         """
 
-    def draw(self, match: int) -> str:
+    def render_match(self, match: int) -> str:
         """Return the match as text."""
 
 
@@ -58,7 +58,7 @@ class ProbeEnvironment:
     """A batch of matches of a `Game`; see `ludus.environment.Environment`.
 
     Args:
-        game: The rules.
+        game: Rules of the probe.
         num_matches: B, at least 1.
     """
 
@@ -80,13 +80,13 @@ class ProbeEnvironment:
         indices: np.ndarray | None = None,
         scenarios: Sequence[Scenario] | None = None,
     ) -> Tick:
-        """Start new matches in the given rows; see `ludus.environment.Environment.reset`.
+        """Start new matches; see `ludus.environment.Environment.reset`.
 
         Raises:
-            ContractError: A scenario other than the default, or a parameter, is asked for.
+            ContractError: A scenario or one of its parameters is unknown.
         """
         checked_scenarios(scenarios, len(seeds), known={})
-        at: Rows = slice(None) if indices is None else np.asarray(indices, np.int64)
+        at: Indices = slice(None) if indices is None else np.asarray(indices, np.int64)
         self._game.start(at, np.asarray(seeds, np.uint64))
         self._running[at] = True
         self._ticks[at] = 0
@@ -100,7 +100,7 @@ class ProbeEnvironment:
         Raises:
             ContractError: An action is illegal; no match has advanced.
         """
-        at: Rows = slice(None) if self._running.all() else np.flatnonzero(self._running)
+        at: Indices = slice(None) if self._running.all() else np.flatnonzero(self._running)
         chosen = actions[ROLE][at]
         self._require_legal(at, chosen)
         self._player.reward.fill(0.0)
@@ -114,32 +114,32 @@ class ProbeEnvironment:
         return self._tick
 
     def close(self) -> None:
-        """Do nothing: there is nothing to free."""
+        """Do nothing; there is nothing to free."""
 
-    def _require_legal(self, at: Rows, chosen: np.ndarray) -> None:
+    def _require_legal(self, at: Indices, chosen: np.ndarray) -> None:
         """Raise ContractError for the first illegal action."""
         mask = None if self._player.action_mask is None else self._player.action_mask[at]
         legal = legal_actions(self._role.action_space, chosen, mask)
         if not legal.all():
             index, seat = map(int, np.argwhere(~legal)[0])
-            row = int(np.arange(self.num_matches)[at][index])
+            match = int(np.arange(self.num_matches)[at][index])
             raise ContractError(
-                f"{self.spec.name}: seat {seat} of role {ROLE!r} in row {row} chose the illegal action "
+                f"{self.spec.name}: seat {seat} of role {ROLE!r} in match {match} chose the illegal action "
                 f"{chosen[index, seat].tolist()}; choose from {self._role.action_space}, among what action_mask allows"
             )
 
     def render(self, match: int) -> str:
-        """Return the match in row `match` as text."""
-        return self._game.draw(match)
+        """Return the match as text."""
+        return self._game.render_match(match)
 
     def action_name(self, role: str, action: np.ndarray) -> str:  # noqa: ARG002 - there is one role
-        """Return the action as a person would type it."""
-        return terminal.action_name(self._game.words, action)
+        """Return the name of the action."""
+        return terminal.action_name(self._game.choice_names, action)
 
     def parse_action(self, role: str, text: str) -> np.ndarray:  # noqa: ARG002 - there is one role
-        """Return the action a person typed, ``[L] int64`` or ``[D] float32``.
+        """Parse a typed action into ``[L] int64`` or ``[D] float32``.
 
         Raises:
-            ValueError: The text is not an action; the message says what is.
+            ValueError: The text is not an action; the message lists what is.
         """
-        return terminal.parse_action(self._game.words, self._role.action_space, text)
+        return terminal.parse_action(self._game.choice_names, self._role.action_space, text)
