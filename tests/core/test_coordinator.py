@@ -1,4 +1,4 @@
-"""The coordinator says nothing it has not committed, shares work out fairly, and goes on where it was."""
+"""The coordinator: commits before answers, shares, ratings, models and resumes."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ from ludus.recovery import ResumePoint
 from ludus_dummy.events import received_events
 
 
-def tell(runner, message, *, peer="sampler-0"):
-    """Hand the coordinator one message and return its answers."""
+def send(runner, message, *, peer="sampler-0"):
+    """Send the coordinator a message and return its answers."""
     before = len(runner.sent)
     runner.coordinator.handle(peer, message)
     runner.coordinator.flush()
-    return [message for who, to, message in runner.sent[before:] if to == peer]
+    return [message for _, to, message in runner.sent[before:] if to == peer]
 
 
 def fixtures(runner, *, kind="train", count=1, peer="sampler-0"):
-    """Ask for fixtures and return them."""
-    answers = tell(runner, FixtureRequest(kind=kind, count=count), peer=peer)
+    """Request fixtures and return them."""
+    answers = send(runner, FixtureRequest(kind=kind, count=count), peer=peer)
     return tuple(fixture for answer in answers for fixture in answer.fixtures)
 
 
@@ -62,14 +62,14 @@ def freeze(runner, number, *, player="main", decisions=0):
     """Freeze a model as a learner does and return the answers."""
     digest = save_arrays(runner.run_dir / "models", {"w": np.full(3, number)}, {"player": player})
     frozen = ModelFrozen(player=player, number=number, hash=digest, decisions=decisions or 100 * number, version=number)
-    return tell(runner, frozen, peer=f"learner-{player}")
+    return send(runner, frozen, peer=f"learner-{player}")
 
 
 # -- committing ------------------------------------------------------------------------------------------------------
 
 
-def test_nothing_is_answered_before_it_is_committed(league, monkeypatch):
-    """If the disk refuses, no acknowledgement leaves and no plugin hears of it."""
+def test_no_answer_before_the_commit(league, monkeypatch):
+    """If the disk fails, no acknowledgement is sent and no event is emitted."""
     runner = league()
     (fixture,) = fixtures(runner)
     received_events.clear()
@@ -86,36 +86,35 @@ def test_nothing_is_answered_before_it_is_committed(league, monkeypatch):
     assert not received_events
 
 
-def test_answers_leave_after_the_commit(league, monkeypatch):
-    """In this order, for results, models and fixtures alike."""
+def test_answers_are_sent_after_the_commit(league, monkeypatch):
+    """The commit comes first."""
     runner, order = league(), []
-    commit, send = Store.commit, type(runner.coordinator.link).send
+    commit = Store.commit
     monkeypatch.setattr(Store, "commit", lambda store: (order.append("commit"), commit(store))[1])
     runner.coordinator.link.send = lambda peer, message: order.append(type(message).__name__) or True
-    assert send
     runner.coordinator.handle("sampler-0", FixtureRequest(kind="train"))
     runner.coordinator.flush()
     assert order == ["commit", "Fixtures"]
 
 
-def test_that_there_is_no_work_costs_no_commit(league, monkeypatch):
-    """An idle evaluator does not wear out the disk."""
+def test_an_empty_fixture_answer_needs_no_commit(league, monkeypatch):
+    """An idle evaluator causes no commits."""
     runner = league(evaluation={"enabled": False})
     monkeypatch.setattr(Store, "commit", lambda store: pytest.fail("committed"))
     assert fixtures(runner, kind="eval", peer="sampler-0") == ()
 
 
 def test_repeated_results_count_once(league):
-    """They are acknowledged again."""
+    """A repeated report is acknowledged again."""
     runner = league()
     (fixture,) = fixtures(runner)
     for _ in range(2):
-        assert tell(runner, results(fixture)) == [ResultsAck(report=1)]
+        assert send(runner, results(fixture)) == [ResultsAck(report=1)]
     assert runner.coordinator.counts.training == fixture.matches == runner.store.matches.count()
 
 
-def test_results_that_make_no_sense_are_refused_and_counted(league, caplog):
-    """Whoever says them from elsewhere cannot end the run, and need not say them again; the log names it."""
+def test_malformed_results_are_refused_and_counted(league, caplog):
+    """A malformed report is acknowledged and logged with its worker, and does not end the run."""
     runner = league()
     (fixture,) = fixtures(runner)
     sound = results(fixture, outcome=(0.5, 0.5))
@@ -126,20 +125,20 @@ def test_results_that_make_no_sense_are_refused_and_counted(league, caplog):
         {"outcome": outcome * np.nan},
     ):
         broken = evolve(sound, arrays={**sound.arrays, **wrong})
-        assert tell(runner, broken, peer="sampler-box-0") == [ResultsAck(report=1)]
+        assert send(runner, broken, peer="sampler-box-0") == [ResultsAck(report=1)]
     assert (runner.coordinator.stop_reason, runner.coordinator.counts.training) == ("", 0)
     assert runner.store.counters()["reports_refused"] == 3
     assert "refused report 2, of sampler-box-0: results: expected outcomes in [0, 1]" in caplog.text
-    assert tell(runner, sound) == [ResultsAck(report=1)]  # what was dealt can still be played
+    assert send(runner, sound) == [ResultsAck(report=1)]  # what was dealt can still be played
     assert runner.coordinator.counts.training == fixture.matches
 
 
-def test_plugins_hear_of_matches_and_models(league):
-    """After the commit, once each."""
+def test_events_of_matches_and_models(league):
+    """Events are emitted once each, after the commit."""
     runner = league()
     (fixture,) = fixtures(runner)
     received_events.clear()
-    tell(runner, results(fixture))
+    send(runner, results(fixture))
     freeze(runner, 1)
     freeze(runner, 1)
     assert [name for name, _ in received_events] == ["match_ended", "model_frozen"]
@@ -150,26 +149,26 @@ def test_plugins_hear_of_matches_and_models(league):
 # -- training fixtures -----------------------------------------------------------------------------------------------
 
 
-def test_many_fixtures_come_in_several_messages(league):
-    """A message has a bound, and fixtures of many seats and parameters are large."""
-    answers = tell(league(), FixtureRequest(kind="train", count=20))
+def test_many_fixtures_are_split_into_messages(league):
+    """A message has at most 8 fixtures."""
+    answers = send(league(), FixtureRequest(kind="train", count=20))
     assert [len(answer.fixtures) for answer in answers] == [8, 8, 4]
     assert len({fixture.id for answer in answers for fixture in answer.fixtures}) == 20
 
 
 def test_fixtures_follow_the_shares(league):
-    """A player with three times the share gets three times the matches."""
+    """A player with three times the share gets three times the fixtures."""
     runner = league(players={"main": {"share": 3.0}, "other": {}})
     dealt = Counter(fixture.player for fixture in fixtures(runner, count=40))
     assert dealt == {"main": 30, "other": 10}
 
 
-def test_shares_are_of_playing_time(league):
-    """Whoever plays matches four times as long gets a quarter of the matches, after a resume too."""
+def test_shares_are_shares_of_ticks(league):
+    """A player with matches of four times the length gets a quarter of the fixtures, also after a resume."""
     given = {"players": {"main": {}, "other": {}}, "sampling": {"fixture_matches": 64}}
     runner = league(**given)
     for number, fixture in enumerate(fixtures(runner, count=64)):
-        tell(runner, results(fixture, report=1 + number, ticks=5 if fixture.player == "main" else 20))
+        send(runner, results(fixture, report=1 + number, ticks=5 if fixture.player == "main" else 20))
 
     def dealt(runner):
         return Counter(fixture.player for fixture in fixtures(runner, count=50))
@@ -182,18 +181,18 @@ def test_shares_are_of_playing_time(league):
 
 
 def test_one_long_match_changes_little(league):
-    """How long a player's matches are is told by some hundreds of them, not by those that ended last."""
+    """The length of matches is a mean over hundreds of matches."""
     runner = league(players={"main": {}, "other": {}}, sampling={"fixture_matches": 64})
     for number, fixture in enumerate(fixtures(runner, count=8)):
-        tell(runner, results(fixture, report=1 + number, matches=63))
+        send(runner, results(fixture, report=1 + number, matches=63))
     (last,) = [fixture for fixture in fixtures(runner, count=2) if fixture.player == "main"]
-    tell(runner, results(last, report=9, matches=1, ticks=500))
+    send(runner, results(last, report=9, matches=1, ticks=500))
     dealt = Counter(fixture.player for fixture in fixtures(runner, count=50))
     assert 12 <= dealt["main"] <= 22  # about 50 · 5 / (5 + 7), not one of a hundred
 
 
-def test_a_player_of_any_team_changes_seats(league):
-    """From fixture to fixture."""
+def test_a_player_of_any_team_rotates_seats(league):
+    """The seat changes with every fixture."""
     runner = league(players={"main": {}, "other": {}})
     for name in runner.coordinator.training.matchmakers:
         runner.coordinator.training.matchmakers[name].next_fixture = lambda *_: Pairing(
@@ -204,13 +203,13 @@ def test_a_player_of_any_team_changes_seats(league):
 
 
 def test_a_role_of_one_team_keeps_its_seat(league):
-    """In an asymmetric game nobody changes sides."""
+    """In an asymmetric game no player changes sides."""
     runner = league(environment="dummy-guess", players={"cat": {"role": "seeker"}, "mouse": {"role": "hider"}})
     assert {fixture.participants for fixture in fixtures(runner, count=8)} == {("mouse@0+", "cat@0+")}
 
 
-def test_a_matchmaker_that_names_too_few_opponents_is_told(league):
-    """The line names the player and what was expected."""
+def test_too_few_opponents_are_an_error(league):
+    """The message names the player and the expected number."""
     runner = league()
     runner.coordinator.training.matchmakers["main"].next_fixture = lambda *_: Pairing(opponents=(), reason="")
     with pytest.raises(LudusError, match=r"matchmaker of player 'main': next_fixture named 0 opponents; expected 1"):
@@ -220,8 +219,8 @@ def test_a_matchmaker_that_names_too_few_opponents_is_told(league):
 # -- evaluation ------------------------------------------------------------------------------------------------------
 
 
-def test_ratings_are_paired(league):
-    """The same seed from both seats, each fixture naming its pair."""
+def test_rating_fixtures_are_paired(league):
+    """Both have the same seed and swapped seats, and the second refers to the first."""
     runner = league(anchors=("random", "perfect"))
     first, second = fixtures(runner, kind="eval", peer="evaluator-0")
     assert first.participants == second.participants[::-1]
@@ -229,27 +228,27 @@ def test_ratings_are_paired(league):
     assert (first.paired, second.paired) == ("", str(first.id))
 
 
-def test_a_pair_is_out_a_limited_number_of_times(league):
-    """Idle evaluators do not all rate the same two; the third request finds nothing."""
+def test_a_pair_is_assigned_a_limited_number_of_times(league):
+    """The third request for the same pair gets no fixture."""
     runner = league(anchors=("random", "perfect"))
     pair = ("random", "perfect")
     runner.coordinator.evaluation.matchmaker.next_evaluation = lambda *_: pair
     assert [len(fixtures(runner, kind="eval", peer="evaluator-0")) for _ in range(3)] == [2, 2, 0]
 
 
-def test_ratings_keep_to_their_budget(league):
-    """What is out counts, and what was played, after a resume too."""
+def test_rating_matches_stay_within_the_budget(league):
+    """Assigned and finished matches count, also after a resume."""
     runner = league(anchors=("random", "perfect"), evaluation={"share": 0.5})
     assert not fixtures(runner, kind="eval", peer="evaluator-0")
     (trained,) = fixtures(runner)
-    tell(runner, results(trained))
+    send(runner, results(trained))
     rating = fixtures(runner, kind="eval", peer="evaluator-0")
     assert len(rating) == 2
     while sum(fixture.matches for fixture in rating) < 0.5 * trained.matches:
         rating += fixtures(runner, kind="eval", peer="evaluator-0")
     assert not fixtures(runner, kind="eval", peer="evaluator-0")
     for number, fixture in enumerate(rating):
-        tell(runner, results(fixture, report=2 + number), peer="evaluator-0")
+        send(runner, results(fixture, report=2 + number), peer="evaluator-0")
     assert runner.coordinator.counts.rating == sum(fixture.matches for fixture in rating)
     runner.close()
     runner.store.close()
@@ -258,42 +257,42 @@ def test_ratings_keep_to_their_budget(league):
     assert not fixtures(resumed, kind="eval", peer="evaluator-0")
 
 
-def test_unfinished_ratings_of_who_is_gone_are_handed_out_again(league):
-    """To whoever asks next; it need not come back."""
+def test_unfinished_ratings_of_a_lost_worker_are_reassigned(league):
+    """The next worker that requests fixtures gets them."""
     runner = league(anchors=("random", "perfect"))
     out = fixtures(runner, kind="eval", peer="sampler-away-0")
     assert out
-    tell(runner, MetricsReport(values={"ticks_per_s": 1.0}), peer="sampler-away-0")
+    send(runner, MetricsReport(values={"ticks_per_s": 1.0}), peer="sampler-away-0")
     assert out[0] not in fixtures(runner, kind="eval", peer="evaluator-0")
-    tell(runner, MetricsReport(values={}), peer="sampler-away-0")
+    send(runner, MetricsReport(values={}), peer="sampler-away-0")
     assert fixtures(runner, kind="eval", count=2, peer="evaluator-0") == out
 
 
-def test_ratings_that_who_was_taken_for_gone_finishes_are_finished(league):
-    """Nobody else gets them then."""
+def test_ratings_finished_by_a_worker_reported_lost_are_not_reassigned(league):
+    """Their results count, and no other worker gets them."""
     runner = league(anchors=("random", "perfect"))
     (first, *_) = out = fixtures(runner, kind="eval", peer="sampler-away-0")
-    tell(runner, MetricsReport(values={}), peer="sampler-away-0")
-    tell(runner, results(first), peer="sampler-away-0")
+    send(runner, MetricsReport(values={}), peer="sampler-away-0")
+    send(runner, results(first), peer="sampler-away-0")
     assert first not in fixtures(runner, kind="eval", count=len(out) + 1, peer="evaluator-0")
 
 
-def test_unfinished_ratings_are_handed_out_again_after_a_restart(league):
-    """Once each; finished ones are not."""
+def test_unfinished_ratings_are_reassigned_after_a_restart(league):
+    """Each is assigned once; finished ones are not."""
     runner = league(anchors=("random", "perfect"))
     first, second = fixtures(runner, kind="eval", peer="evaluator-0")
-    tell(runner, results(first), peer="evaluator-0")
-    tell(runner, results(second, report=2, matches=2), peer="evaluator-0")
-    tell(runner, Hello(), peer="evaluator-0")
+    send(runner, results(first), peer="evaluator-0")
+    send(runner, results(second, report=2, matches=2), peer="evaluator-0")
+    send(runner, Hello(), peer="evaluator-0")
     assert fixtures(runner, kind="eval", peer="evaluator-0") == (second,)
     assert second not in fixtures(runner, kind="eval", peer="evaluator-0")
 
 
-def test_unfinished_ratings_are_handed_out_again_after_a_resume(league):
-    """Training that was out is given up: its live weights go on as others."""
+def test_unfinished_ratings_are_reassigned_after_a_resume(league):
+    """Training fixtures are closed, because their live weights change."""
     runner = league(anchors=("random", "perfect"))
     unfinished, finished = fixtures(runner, kind="eval", peer="evaluator-0")
-    tell(runner, results(finished), peer="evaluator-0")
+    send(runner, results(finished), peer="evaluator-0")
     fixtures(runner)
     runner.close()
     runner.store.close()
@@ -306,8 +305,8 @@ def test_unfinished_ratings_are_handed_out_again_after_a_resume(league):
 # -- models ----------------------------------------------------------------------------------------------------------
 
 
-def test_models_enter_the_pools_their_matchmaker_says(league):
-    """And know their parents."""
+def test_models_enter_the_pools_of_their_matchmaker(league):
+    """Manifests name the parent model."""
     runner = league()
     assert freeze(runner, 1) == freeze(runner, 1) == [ModelAck(number=1, models=1)]
     freeze(runner, 2)
@@ -316,30 +315,30 @@ def test_models_enter_the_pools_their_matchmaker_says(league):
     assert models["main@2"].parent == models["main@1"].hash
 
 
-def test_a_learner_and_its_successor_may_mean_the_same_number(league):
-    """What the one froze may arrive after the other was welcomed; both models stay."""
+def test_two_models_may_be_sent_with_the_same_number(league):
+    """A model of a lost learner may arrive after its successor has frozen one; both are kept."""
     runner = league()
     freeze(runner, 1)
     digest = save_arrays(runner.run_dir / "models", {"w": np.zeros(3)}, {"player": "main"})
     late = ModelFrozen(player="main", number=1, hash=digest, decisions=90, version=9)
-    assert tell(runner, late, peer="learner-main") == [ModelAck(number=1, models=2)]
+    assert send(runner, late, peer="learner-main") == [ModelAck(number=1, models=2)]
     assert list(runner.coordinator.league.models) == ["main@1", "main@2"]
     assert runner.coordinator.league.models["main@2"].hash == digest
 
 
-def test_weights_that_have_not_moved_are_another_model(league):
-    """An algorithm may have collected data since, and who ordered it is told that it is there."""
+def test_equal_weights_after_more_decisions_are_another_model(league):
+    """The model is acknowledged under its own number."""
     runner = league()
     digest = save_arrays(runner.run_dir / "models", {"w": np.zeros(3)}, {"player": "main"})
     for number in (1, 2, 2):
         frozen = ModelFrozen(player="main", number=number, hash=digest, decisions=100 * number, version=1)
-        (answer,) = tell(runner, frozen, peer="learner-main")
+        (answer,) = send(runner, frozen, peer="learner-main")
         assert answer == ModelAck(number=number, models=number)
     assert [(m.hash, m.decisions) for m in runner.coordinator.league.models.values()] == [(digest, 100), (digest, 200)]
 
 
-def test_a_model_that_missed_its_pools_enters_them_later(tables, league):
-    """A crash between the two leaves nobody outside."""
+def test_a_model_that_missed_its_pools_enters_them_at_the_resume(tables, league):
+    """A crash may come between the commit of a model and its admission to pools."""
     runner = league()
     admit = type(runner.coordinator.models).admit
     type(runner.coordinator.models).admit = lambda *_: None
@@ -353,8 +352,8 @@ def test_a_model_that_missed_its_pools_enters_them_later(tables, league):
     assert league().coordinator.league.pool("dummy") == ("main@1",)
 
 
-def test_a_model_that_has_left_its_pools_stays_outside(tables, league):
-    """A restart does not bring old models back into a pool that they had to leave."""
+def test_a_model_that_left_its_pools_does_not_return(tables, league):
+    """A resume admits only models that were in no pool."""
     runner = league()
     freeze(runner, 1)
     runner.coordinator.league.apply([PoolChange(pool="dummy", model="main@1", enters=False)])
@@ -364,50 +363,50 @@ def test_a_model_that_has_left_its_pools_stays_outside(tables, league):
     assert league().coordinator.league.pool("dummy") == ()
 
 
-def test_a_learner_is_told_where_to_go_on(league):
-    """Its models, its checkpoint and the time trained."""
+def test_welcome_holds_what_a_learner_resumes_from(league):
+    """It holds the number of models, the checkpoint and the time trained."""
     runner = league()
     saved = Checkpoint(player="main", path="learners/main/1", hash="a", version=4, decisions=9)
-    tell(runner, saved, peer="learner-main")
+    send(runner, saved, peer="learner-main")
     freeze(runner, 1)
     runner.now_s += 7.0
     runner.coordinator.flush()
-    (welcome,) = tell(runner, Hello(), peer="learner-main")
+    (welcome,) = send(runner, Hello(), peer="learner-main")
     assert welcome == Welcome(
         elapsed_s=welcome.elapsed_s,
         resume=ResumePoint(models=1, checkpoint="learners/main/1", checkpoint_hash="a"),
     )
     assert welcome.elapsed_s >= 7.0
-    assert tell(runner, Hello())[0].resume == ResumePoint()
+    assert send(runner, Hello())[0].resume == ResumePoint()
 
 
-def test_what_was_learned_since_the_checkpoint_is_lost_with_the_learner(league):
-    """Decisions are those that its successor goes on from, or models would seem to be overdue."""
+def test_decisions_since_the_checkpoint_are_lost_with_a_learner(league):
+    """Decisions are those that its successor resumes from, at least those of the newest model."""
     runner = league()
     freeze(runner, 1)
     for said, counted in ((400, 400), (0, 400), (150, 150), (50, 100)):
-        tell(runner, Heartbeat(count=said), peer="learner-main")
+        send(runner, Heartbeat(count=said), peer="learner-main")
         assert runner.coordinator.decisions == counted
 
 
-def test_a_run_does_not_end_by_decisions_that_are_lost(league):
-    """Neither once a learner is gone, nor when its last words are read after that."""
+def test_lost_decisions_do_not_end_a_run(league):
+    """Neither after a learner is lost, nor when its last heartbeat arrives later."""
     runner = league(run={"decisions": 500})
     coordinator = runner.coordinator
     freeze(runner, 1)
-    tell(runner, Checkpoint(player="main", path="p", hash="0" * 64, version=2, decisions=200), peer="learner-main")
-    tell(runner, Heartbeat(count=500), peer="learner-main")
+    send(runner, Checkpoint(player="main", path="p", hash="0" * 64, version=2, decisions=200), peer="learner-main")
+    send(runner, Heartbeat(count=500), peer="learner-main")
     coordinator.membership.forget_unsaved(["learner-main", "sampler-0"])
     assert coordinator.stop_reason == "500 decisions are learned"
     coordinator.membership.forget_unsaved(["sampler-0"])
     assert (coordinator.stop_reason, coordinator.decisions) == ("", 200)
-    tell(runner, Heartbeat(count=500), peer="learner-main")
-    tell(runner, Hello(), peer="learner-main")
+    send(runner, Heartbeat(count=500), peer="learner-main")
+    send(runner, Hello(), peer="learner-main")
     assert (coordinator.stop_reason, coordinator.decisions) == ("", 200)
 
 
-def test_decisions_never_fall_behind_a_model(league):
-    """Though a learner may go on from a checkpoint that is older, and freeze again before it has caught up."""
+def test_decisions_are_at_least_those_of_the_newest_model(league):
+    """A learner may resume from an older checkpoint and freeze again."""
     runner = league()
     freeze(runner, 3)
     freeze(runner, 2, decisions=120)
@@ -415,18 +414,18 @@ def test_decisions_never_fall_behind_a_model(league):
     assert (view.decisions, view.frozen_decisions) == (300, 300)
 
 
-def test_a_learner_hears_what_the_others_have_learned_from(league):
-    """When it is welcomed, and whenever it tells its own."""
+def test_learners_receive_the_decisions_of_other_players(league):
+    """With the welcome, and as answer to every heartbeat."""
     runner = league(players={"main": {}, "other": {}, "third": {}})
-    assert tell(runner, Heartbeat(count=60), peer="learner-main")[0].other_decisions == 0
-    assert tell(runner, Heartbeat(count=40), peer="learner-other")[0].other_decisions == 60
-    assert tell(runner, Hello(), peer="learner-third")[0].other_decisions == 100
-    assert tell(runner, Heartbeat(count=0), peer="learner-third")[0].other_decisions == 100
-    assert tell(runner, Heartbeat(count=9)) == []
+    assert send(runner, Heartbeat(count=60), peer="learner-main")[0].other_decisions == 0
+    assert send(runner, Heartbeat(count=40), peer="learner-other")[0].other_decisions == 60
+    assert send(runner, Hello(), peer="learner-third")[0].other_decisions == 100
+    assert send(runner, Heartbeat(count=0), peer="learner-third")[0].other_decisions == 100
+    assert send(runner, Heartbeat(count=9)) == []
 
 
-def test_schedules_end_with_the_run_whatever_the_shares(league):
-    """A player with four fifths of the matches is as far in them as the other one."""
+def test_schedules_end_with_the_run_for_all_shares(league):
+    """Players with different shares have the same progress."""
     runner = league(
         sampling={"opponents_learn": False}, players={"main": {"share": 4.0}, "other": {}}, run={"decisions": 4000}
     )
@@ -440,37 +439,37 @@ def test_schedules_end_with_the_run_whatever_the_shares(league):
 # -- the end ---------------------------------------------------------------------------------------------------------
 
 
-def test_it_finishes_by_decisions(league):
-    """Those of all players count."""
+def test_a_run_stops_by_decisions(league):
+    """Decisions of all players count."""
     runner = league(run={"decisions": 100}, players={"main": {}, "other": {}})
     assert not runner.coordinator.stop_reason
-    tell(runner, Heartbeat(count=60), peer="learner-main")
+    send(runner, Heartbeat(count=60), peer="learner-main")
     assert not runner.coordinator.stop_reason
-    tell(runner, Heartbeat(count=40), peer="learner-other")
+    send(runner, Heartbeat(count=40), peer="learner-other")
     assert runner.coordinator.stop_reason == "100 decisions are learned"
 
 
-def test_it_finishes_by_time(league):
-    """The clock counts over all resumes."""
+def test_a_run_stops_by_time(league):
+    """The time counts over all resumes."""
     runner = league(run={"minutes": 1.0, "decisions": 0})
     runner.now_s += 61.0
     runner.coordinator.flush()
     assert runner.coordinator.stop_reason == "1 minutes are over"
 
 
-def test_a_worker_that_comes_late_is_told_to_stop(league):
-    """It was not there yet when the others were told."""
+def test_a_late_worker_is_stopped(league):
+    """A worker that connects while the run stops receives a stop, too."""
     runner = league()
-    assert [type(answer) for answer in tell(runner, Hello())] == [Welcome]
+    assert [type(answer) for answer in send(runner, Hello())] == [Welcome]
     runner.coordinator.stop([])
-    assert {type(answer) for answer in tell(runner, Hello())} == {Stop, Welcome}
+    assert {type(answer) for answer in send(runner, Hello())} == {Stop, Welcome}
 
 
 @pytest.mark.parametrize("fatal", [True, False])
 def test_a_fatal_failure_ends_the_run(league, fatal):
-    """Another one is for the supervisor to tell."""
+    """Other failures are left to the supervisor."""
     runner = league()
-    tell(runner, Failure(error="no such model", fatal=fatal))
+    send(runner, Failure(error="no such model", fatal=fatal))
     assert runner.coordinator.membership.errors == {"sampler-0": "no such model"}
     assert runner.coordinator.stop_reason == ("no such model" if fatal else "")
 
@@ -479,7 +478,7 @@ def test_a_fatal_failure_ends_the_run(league, fatal):
 
 
 def state(runner):
-    """Return what a resume must restore."""
+    """Return the state that a resume must restore."""
     league = runner.coordinator.league
     names = [*league.anchors, *league.models]
     return {
@@ -495,8 +494,8 @@ def state(runner):
     }
 
 
-def test_a_resumed_league_decides_like_one_that_was_never_stopped(league):
-    """Pools, payoffs, ratings, counters and the random state are as they were: the next fixtures are the same."""
+def test_a_resume_restores_the_league(league):
+    """Pools, payoffs, ratings, counters and the random generator are restored."""
     runner = league(anchors=("random", "perfect"))
     runner.train(1500)
     runner.finish()
@@ -525,8 +524,8 @@ def test_a_resumed_league_decides_like_one_that_was_never_stopped(league):
     ],
     ids=str,
 )
-def test_what_a_resumed_league_cannot_go_on_from_is_damage(league, wrong):
-    """As rows are from which no record can be made; who opened the database says which it is."""
+def test_malformed_matchmaking_state_is_damage(league, wrong):
+    """The error names the value."""
     runner = league()
     runner.store.set_meta("matchmaking", wrong)
     runner.store.commit()
@@ -536,8 +535,8 @@ def test_what_a_resumed_league_cannot_go_on_from_is_damage(league, wrong):
         league()
 
 
-def test_a_league_goes_on_without_a_player(league):
-    """Nobody meets its models again, which are in pools and in ratings that were under way."""
+def test_a_league_continues_without_a_removed_player(league):
+    """No fixture has its models, also not those from pools or unfinished ratings."""
     players = {"main": {}, "other": {}}
     runner = league(players=players)
     runner.until(lambda: len(runner.coordinator.league.players["other"].models) > 1)
@@ -554,8 +553,8 @@ def test_a_league_goes_on_without_a_player(league):
     assert not [name for fixture in later for name in fixture.participants if name.startswith("other@")]
 
 
-def test_equal_leagues_are_equal_message_by_message(league, tmp_path):
-    """Nothing depends on anything but the seed, not even metrics and schedules."""
+def test_equal_runs_send_equal_messages(league, tmp_path):
+    """Fixtures, progress and metrics depend on the seed only."""
     players = {"main": {}, "other": {"share": 0.5}}
     runs = [league(run_dir=tmp_path / name, anchors=("random", "perfect"), players=players) for name in "ab"]
     for runner in runs:

@@ -1,4 +1,4 @@
-"""The league in memory: what matchmakers ask, and that it is the same after a restart."""
+"""The league in memory, and its state after a restart."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def freeze(league, player="main", *, times=1):
 
 
 def planned(seats, *, kind="train", player="main", matches=1, **more):
-    """Return a fixture as it is before the store has given it an id."""
+    """Return a fixture before the store gives it an id."""
     more = {"seed": 1, "reason": "test", **more}
     return Fixture(id=0, kind=kind, player=player, participants=tuple(seats), matches=matches, **more)
 
@@ -61,7 +61,7 @@ def play(league, a, b, points, *, kind="train"):
 
 
 def state(league):
-    """Return everything that a matchmaker can see."""
+    """Return all that matchmakers can read."""
     names = [*league.anchors, *league.models, *(view.live for view in league.players.values())]
     return (
         dict(league.players),
@@ -87,13 +87,13 @@ def state(league):
         ("main@", Name("main@", None, live=False)),
     ],
 )
-def test_names_are_taken_apart(text, name):
-    """Frozen, live, and everything else is an anchor's name."""
+def test_names_are_parsed(text, name):
+    """Frozen and live participants; all other names are anchors."""
     assert parse(text) == name
 
 
 def test_a_league_is_a_league_view(league):
-    """Type checkers accept it where matchmakers are asked."""
+    """Type checkers accept a league as a LeagueView."""
     view: LeagueView = league
     assert view.anchors == ANCHORS
 
@@ -117,12 +117,12 @@ def test_freezing_starts_the_next_generation(league):
 
 
 def test_the_parent_of_a_model_comes_from_its_manifest(league):
-    """Lineage is kept with the model."""
+    """The record holds the hash."""
     league.freeze("main", hash="a" * 64, decisions=1, version=1, manifest={"parent": "c" * 64})
     assert league.models["main@1"].parent == "c" * 64
 
 
-def test_decisions_do_not_go_back(league):
+def test_decisions_do_not_decrease(league):
     """A model frozen from older weights does not lower the counter."""
     league.set_decisions("main", 500)
     freeze(league)
@@ -153,7 +153,7 @@ def test_a_change_that_changes_nothing_is_not_logged(league, enters):
 
 @pytest.mark.parametrize("model", ["main@1", "main@0+", "random"])
 def test_only_frozen_models_enter_pools(league, model):
-    """A pool is a set of models."""
+    """Live weights and anchors are refused."""
     with pytest.raises(StoreError, match="not a frozen model"):
         league.apply([PoolChange(pool="history", model=model, enters=True)])
 
@@ -172,13 +172,13 @@ def test_a_fixture_names_the_files_of_its_models(league):
 
 
 @pytest.mark.parametrize("participant", ["main@1", "main@1+", "nobody", "main"])
-def test_a_participant_who_cannot_play_is_refused(league, participant):
+def test_a_participant_that_cannot_play_is_refused(league, participant):
     """Not yet frozen, not live, or unknown."""
     with pytest.raises(StoreError, match="cannot play now"):
         league.create_fixture(planned(["main@0+", participant]))
 
 
-def test_open_fixtures_are_handed_out_again(league):
+def test_unfinished_fixtures_stay_open(league):
     """As long as a match is missing."""
     fixture = league.create_fixture(planned(["main@0+", "random"], matches=3))
     one = {
@@ -192,8 +192,8 @@ def test_open_fixtures_are_handed_out_again(league):
     assert League.of(league.store).open_fixtures() == [fixture]
 
 
-def test_fixtures_with_weights_that_are_gone_are_closed(league):
-    """After a freeze nobody can play as the old generation's live weights any more."""
+def test_fixtures_with_replaced_live_weights_are_closed(league):
+    """After a freeze the earlier live weights cannot play."""
     league.create_fixture(planned(["main@0+", "random"], matches=3))
     kept = league.create_fixture(planned(["exploiter@0+", "random"], player="exploiter", matches=3))
     freeze(league)
@@ -201,8 +201,8 @@ def test_fixtures_with_weights_that_are_gone_are_closed(league):
     assert [record.id for record in league.store.fixtures.unfinished()] == [kept.id]
 
 
-def test_who_has_left_plays_no_more(league):
-    """Neither live nor as a model; its models are in no pool until it is back."""
+def test_a_removed_player_cannot_play(league):
+    """Neither live nor as a model; its models are in no pool until it is configured again."""
     gone, kept = freeze(league, "exploiter"), freeze(league)
     league.apply([PoolChange(pool="all", model=model, enters=True) for model in (gone, kept)])
     for seats in (["exploiter@1+", "random"], [gone, "random"], [kept, gone]):
@@ -218,7 +218,7 @@ def test_who_has_left_plays_no_more(league):
 
 
 def test_a_reader_closes_nothing(league):
-    """Looking at a league changes nothing."""
+    """Opening a league for reading changes nothing."""
     league.create_fixture(planned(["main@0+", "random"], matches=3))
     freeze(league)
     league.store.commit()
@@ -231,7 +231,7 @@ def test_a_reader_closes_nothing(league):
 
 
 def test_payoffs_count_wins_draws_and_losses(league):
-    """From both sides, training and evaluation together; nobody who has not played has counts."""
+    """From both sides, training and evaluation together; zero without matches."""
     freeze(league)
     play(league, "main@1", "random", [1, 1, 0.5, 0])
     play(league, "random", "main@1", [1], kind="eval")
@@ -255,23 +255,23 @@ def test_older_generations_count_half_each(league):
 
 
 def test_a_frozen_model_has_only_its_own_counts(league):
-    """What its player does before and after is not its business."""
+    """Counts of earlier and later live weights are not included."""
     play(league, "main@0+", "random", [1])
     freeze(league)
     play(league, "main@1+", "random", [0])
     np.testing.assert_array_equal(league.payoff("main@1", ["random"]), [[0, 0, 0]])
 
 
-def test_a_live_opponent_brings_its_past(league):
-    """The opponent's freeze does not wipe out what is known against it, and both sides see the same."""
+def test_a_live_opponent_inherits_its_past(league):
+    """On both sides."""
     play(league, "exploiter@0+", "main@0+", [1, 1, 0, 0.5])
     freeze(league)
     np.testing.assert_array_equal(league.payoff("exploiter@0+", ["main@1+", "main@1"]), [[1, 0.5, 0.5], [0, 0, 0]])
     np.testing.assert_array_equal(league.payoff("main@1+", ["exploiter@0+"]), [[0.5, 0.5, 1]])
 
 
-def test_nobody_has_a_payoff_against_itself(league):
-    """Not even through its own past."""
+def test_no_payoff_against_itself(league):
+    """Nor against its own past weights."""
     freeze(league)
     play(league, "main@1+", "main@1", [1] * 4)
     freeze(league)
@@ -310,22 +310,22 @@ def test_only_evaluations_of_fixed_participants_are_rated(league):
 
 
 class Reader:
-    """A table that keeps what it is told of the log."""
+    """A table that keeps the replayed matches."""
 
     def __init__(self, *, anchors, seats):
         self.made = (anchors, seats)
-        self.told = []
+        self.replayed = []
 
     def add(self, a, b, count):
         """Leave sums alone."""
 
     def replay(self, first, matches):
         """Keep fixture and number of every match."""
-        self.told.append((first, [(match.fixture.id, match.number) for match in matches]))
+        self.replayed.append((first, [(match.fixture.id, match.number) for match in matches]))
 
 
-def test_a_table_is_told_the_log_from_the_oldest_fixture_that_is_new(tmp_path):
-    """All evaluation matches in the order of the log, however their results arrive; nothing of the training."""
+def test_a_table_replays_from_the_oldest_new_fixture(tmp_path):
+    """All evaluation matches in the order of the log, however their results arrive; no training matches."""
     with Store.create(tmp_path / "run", {}) as store:
         league = League(store, players=PLAYERS, anchors=ANCHORS, seats=SEATS, ratings=Reader)
         table = league._ratings
@@ -339,9 +339,9 @@ def test_a_table_is_told_the_log_from_the_oldest_fixture_that_is_new(tmp_path):
         assert late == [3, 4]
         assert table.made == (ANCHORS, SEATS)
         later = [(4, [(4, 1)]), (3, [(3, 1), (4, 1)]), (4, [(4, 0), (4, 1)])]
-        assert table.told == [(0, []), (1, [(1, 0)]), *later]
+        assert table.replayed == [(0, []), (1, [(1, 0)]), *later]
         again = League.of(store, Reader)._ratings
-        assert again.told == [(0, [(1, 0), (3, 1), (4, 0), (4, 1)])]
+        assert again.replayed == [(0, [(1, 0), (3, 1), (4, 0), (4, 1)])]
 
 
 class Counted(ShareTable):
@@ -358,8 +358,8 @@ class Counted(ShareTable):
         super().add(a, b, count)
 
 
-def test_a_table_may_be_empty(tmp_path):
-    """A table that has a length is a table from the first result on, not once it has one."""
+def test_a_table_may_be_falsy(tmp_path):
+    """A table with a length of 0 is used."""
     with Store.create(tmp_path / "run", {}) as store:
         table = partial(Counted, ShareConfig())
         league = League(store, players=PLAYERS, anchors=ANCHORS, seats=SEATS, ratings=table)
@@ -372,7 +372,7 @@ def test_a_table_may_be_empty(tmp_path):
 # --- restarts -----------------------------------------------------------------------------------------------------
 
 
-def test_a_restart_changes_nothing_that_can_be_seen(league):
+def test_a_restart_changes_nothing_readable(league):
     """Players, pools, payoffs and ratings are rebuilt from the store."""
     play(league, "main@0+", "random", [1, 0, 0.5])
     freeze(league, times=2)
@@ -392,8 +392,8 @@ def test_a_restart_changes_nothing_that_can_be_seen(league):
 
 
 @pytest.mark.parametrize(("checkpoint", "counted"), [(0, 100), (90, 100), (110, 110)])
-def test_what_nobody_saved_does_not_count_after_a_restart(league, checkpoint, counted):
-    """Decisions are those of the newest model or of the checkpoint to go on from; of who has neither, none."""
+def test_unsaved_decisions_are_dropped_at_a_restart(league, checkpoint, counted):
+    """Decisions are those of the newest model or checkpoint; 0 without either."""
     league.freeze("main", hash="f" * 64, decisions=100, version=1, manifest={})
     if checkpoint:
         league.store.checkpoints.put(
@@ -406,8 +406,8 @@ def test_what_nobody_saved_does_not_count_after_a_restart(league, checkpoint, co
     assert league.store.counters()["decisions/main"] == counted
 
 
-def test_a_league_opens_in_one_go(league, monkeypatch):
-    """A view is made once for all models of its player, with the generations that they began."""
+def test_opening_makes_one_view_per_player(league, monkeypatch):
+    """With the generations of all its models."""
     for generation in (0, 1, 1, 2, 2):
         league.freeze("main", hash="f" * 64, decisions=7, version=1, manifest={"generation": generation})
     freeze(league, "exploiter", times=40)
@@ -445,8 +445,8 @@ def test_many_participants(league):
         ("random", "random"),
     ],
 )
-def test_people_name_participants(league, name, participant):
-    """By number, as the latest, as the live one, or by an anchor's name."""
+def test_texts_are_resolved(league, name, participant):
+    """By number, as the latest, as the live one, or by an anchor name."""
     freeze(league, times=2)
     assert league.roster.resolve(name) == participant
 
@@ -462,8 +462,8 @@ def test_people_name_participants(league, name, participant):
         ("", "there are: "),
     ],
 )
-def test_a_name_that_does_not_exist_gets_a_hint(league, name, hint):
-    """The message offers the closest name, or the names there are."""
+def test_an_unknown_name_gets_a_hint(league, name, hint):
+    """The message suggests the closest name, or lists names."""
     freeze(league, times=2)
     with pytest.raises(ConfigError, match=hint):
         league.roster.resolve(name)

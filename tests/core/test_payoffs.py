@@ -1,4 +1,4 @@
-"""Counts by pair of participants: all of them, and those of late."""
+"""Counts by pair of participants, in total and recently."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from ludus.records import Fixture
 SEATS = (Seat("player", 0, 0), Seat("player", 1, 1))
 
 
-def alone(name):
-    """Return a chain of one."""
+def only_itself(name):
+    """Return the participant alone: it inherits no results."""
     return [(name, 1.0)]
 
 
@@ -49,12 +49,12 @@ def freeze(league, player="main", **manifest):
     return league.freeze(player, hash=digest, decisions=100 * number, version=number, manifest=manifest)
 
 
-# -- all of them -----------------------------------------------------------------------------------------------------
+# -- total counts -----------------------------------------------------------------------------------------------------
 
 
 def test_counts_of_a_pair_add_up():
-    """However often they meet."""
-    payoffs = Payoffs(alone)
+    """Counts of several calls are summed."""
+    payoffs = Payoffs(only_itself)
     for _ in range(2):
         payoffs.add("a", "b", counts(1, 2, 3))
         payoffs.add("b", "a", counts(3, 2, 1))
@@ -62,18 +62,18 @@ def test_counts_of_a_pair_add_up():
     assert payoffs.payoff("b", ["a"]).tolist() == [[6, 4, 2]]
 
 
-def test_somebody_new_is_known_from_the_first_match_on():
-    """Also in a list of opponents that was asked for before."""
-    payoffs, asked = Payoffs(alone), ("b", "c")
+def test_a_new_participant_has_counts_after_its_first_match():
+    """Also in a list of opponents that was read before."""
+    payoffs, asked = Payoffs(only_itself), ("b", "c")
     payoffs.add("a", "b", counts(1, 0, 0))
     assert payoffs.payoff("a", asked).tolist() == [[1, 0, 0], [0, 0, 0]]
     payoffs.add("a", "c", counts(0, 1, 0))
     assert payoffs.payoff("a", asked).tolist() == [[1, 0, 0], [0, 1, 0]]
 
 
-def test_many_lists_of_opponents():
-    """Only so many are remembered, and all are answered."""
-    payoffs = Payoffs(alone)
+def test_the_cache_of_opponents_is_bounded():
+    """Every list is answered."""
+    payoffs = Payoffs(only_itself)
     for i in range(200):
         payoffs.add("a", f"b{i}", counts(i, 0, 0))
     for i in range(200):
@@ -81,20 +81,20 @@ def test_many_lists_of_opponents():
 
 
 def test_memory_grows_with_the_pairs_that_met():
-    """A row of somebody who met two of a thousand has room for a few."""
-    payoffs = Payoffs(alone)
+    """The row of a participant with two opponents is small."""
+    payoffs = Payoffs(only_itself)
     for i in range(1000):
         payoffs.add("a", f"b{i}", counts(1, 0, 0))
         payoffs.add(f"b{i}", "a", counts(0, 0, 1))
     assert sum(row.counts.size for row in payoffs._rows.values()) < 20_000
 
 
-# -- of late ---------------------------------------------------------------------------------------------------------
+# -- recent counts ---------------------------------------------------------------------------------------------------
 
 
 def test_a_match_weighs_half_after_the_half_life():
-    """One win, then as many losses as a half-life has."""
-    payoffs = Payoffs(alone)
+    """One win, then as many losses as the half-life."""
+    payoffs = Payoffs(only_itself)
     payoffs.add_recent("main", "x", counts(1, 0, 0))
     for _ in range(HALF_LIFE):
         payoffs.add_recent("main", "x", counts(0, 0, 1))
@@ -104,8 +104,8 @@ def test_a_match_weighs_half_after_the_half_life():
 
 
 def test_reports_of_many_matches_weigh_as_much_as_single_ones():
-    """The matches of a report are taken as evenly mixed."""
-    one, many = Payoffs(alone), Payoffs(alone)
+    """The matches of a report are weighted as if evenly mixed."""
+    one, many = Payoffs(only_itself), Payoffs(only_itself)
     for _ in range(1000):
         one.add_recent("main", "x", counts(0, 1, 0))
     for _ in range(10):
@@ -113,14 +113,14 @@ def test_reports_of_many_matches_weigh_as_much_as_single_ones():
     np.testing.assert_allclose(one.recent("main", ["x"]), many.recent("main", ["x"]))
 
 
-def test_nobody_known_has_nothing_of_late():
+def test_unknown_participants_have_no_recent_counts():
     """Neither player nor opponent need be known."""
-    assert Payoffs(alone).recent("main", ["x", "y"]).tolist() == [[0, 0, 0]] * 2
-    assert Payoffs(alone).recent("main", []).shape == (0, 3)
+    assert Payoffs(only_itself).recent("main", ["x", "y"]).tolist() == [[0, 0, 0]] * 2
+    assert Payoffs(only_itself).recent("main", []).shape == (0, 3)
 
 
-def test_a_freeze_does_not_end_what_counts_of_late(league):
-    """Live weights go on, on both sides."""
+def test_a_freeze_keeps_recent_counts(league):
+    """On both sides."""
     play(league, "main@0+", "other@0+", [1])
     freeze(league)
     play(league, "main@1+", "other@0+", [1])
@@ -129,7 +129,7 @@ def test_a_freeze_does_not_end_what_counts_of_late(league):
     np.testing.assert_allclose(mine, theirs[::-1])
 
 
-def test_frozen_models_and_anchors_are_met_of_late(league):
+def test_recent_counts_of_frozen_models_and_anchors(league):
     """Each under its own name."""
     model = freeze(league)
     play(league, "main@1+", model, [1, 0])
@@ -137,8 +137,8 @@ def test_frozen_models_and_anchors_are_met_of_late(league):
     np.testing.assert_allclose(league.recent("main", [model, "random"]), [[1, 0, 1], [0, 1, 0]], atol=0.01)
 
 
-def test_a_new_start_begins_with_nothing_of_late(league):
-    """Against it, too; and what is still under way with the old weights does not count."""
+def test_a_reset_clears_recent_counts(league):
+    """On both sides; late results of the old weights do not count."""
     play(league, "main@0+", "other@0+", [1])
     play(league, "other@0+", "random", [1])
     planned = Fixture(
@@ -154,8 +154,8 @@ def test_a_new_start_begins_with_nothing_of_late(league):
     assert league.recent("other", ["random"]).any()
 
 
-def test_a_player_knows_when_its_newest_model_was_frozen(league):
-    """In decisions, also after a restart."""
+def test_frozen_decisions_of_a_player(league):
+    """Also after a restart."""
     freeze(league)
     league.set_decisions("main", 150)
     assert (league.players["main"].frozen_decisions, league.players["main"].decisions) == (100, 150)

@@ -39,9 +39,7 @@ def _player_metrics(coordinator: Coordinator, view: PlayerView) -> dict[str, flo
     values = {
         f"league/{player}/models": len(view.models),
         f"league/{player}/generation": view.generation,
-        f"league/{player}/share": view.share / shares
-        if shares
-        else 0.0,  # configured share of the ticks of training matches
+        f"league/{player}/share": view.share / shares if shares else 0.0,  # of the ticks of training matches
         f"league/{player}/matches": coordinator.counts.by_player.get(player, 0),
         f"league/{player}/ticks": coordinator.counts.ticks_by_player.get(player, 0),
         f"league/{player}/decisions": view.decisions,
