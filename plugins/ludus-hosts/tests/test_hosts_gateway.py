@@ -1,4 +1,4 @@
-"""The gateway between a coordinator and a learner with real endpoints here, and hosts with real lines there."""
+"""The gateway with real endpoints of a coordinator and a learner, and real connections of hosts."""
 
 from __future__ import annotations
 
@@ -53,56 +53,56 @@ def credit(**what):
 
 
 class Host:
-    """Another machine: two lines and what came by them."""
+    """Another host: two connections and the messages received by them."""
 
     def __init__(self, run, name, token):
         self.run, self.name, self.token = run, name, token
         self._own = Sockets()
         self.line, self.bulk = (Connection(self._own, run.address, run.key) for _ in range(2))
-        self.heard = []  # by the first line, as (peer, worker, message)
+        self.received = []  # by the first line, as (peer, worker, message)
         self.fetched = []  # by the second
 
-    def say(self, message, *, bulk=False):
-        """Speak to the gateway."""
+    def send(self, message, *, bulk=False):
+        """Send a message of the relay."""
         line = self.bulk if bulk else self.line
         self.run.until(lambda: line.send([b"", b"", *codec.encode(message)]))
 
-    def speak(self, worker, peer, message):
-        """Speak as a worker."""
+    def send_as(self, worker, peer, message):
+        """Send a message of a worker."""
         self.run.until(lambda: self.line.send([peer.encode(), worker.encode(), *codec.encode(message)]))
 
     def joining(self, **what):
         return JoinRequest(host=self.name, token=self.token, **what)
 
     def join(self, samplers=2):
-        """Take part, and wait until that is said."""
+        """Join, and wait until that is answered."""
         count = len(self.of(JoinAccepted))
         known = {"samplers": samplers, "run": self.run.sockets.name}
-        self.say(self.joining(**known))
+        self.send(self.joining(**known))
         self.run.until(lambda: len(self.of(JoinAccepted)) > count)
-        self.say(self.joining(**known, bulk=True), bulk=True)
+        self.send(self.joining(**known, bulk=True), bulk=True)
         self.run.until(lambda: self.run.gateway._registry.hosts[self.name].bulk_route)
         return self
 
-    def hear(self):
-        """Take what has come."""
-        for line, heard in ((self.line, self.heard), (self.bulk, self.fetched)):
+    def receive(self):
+        """Receive all messages."""
+        for line, heard in ((self.line, self.received), (self.bulk, self.fetched)):
             while line.socket.poll(0):
                 peer, worker, *frames = map(bytes, take_message(line.socket))
                 heard.append((peer.decode(), worker.decode(), codec.decode(frames)))
 
     def of(self, kind):
-        return [message for _, _, message in [*self.heard, *self.fetched] if isinstance(message, kind)]
+        return [message for _, _, message in [*self.received, *self.fetched] if isinstance(message, kind)]
 
     @property
     def versions(self):
         return [newest.version for newest in self.of(WeightsUpdate)]
 
     def settle(self):
-        """Let the gateway do all that there is to do at the moment."""
+        """Wait until the gateway has done everything that it can do at the moment."""
         for _ in range(2):  # an answer comes before the weights of the same round, and after those of the last one
             count = len(self.of(ModelFile))
-            self.say(ModelRequest(hash="0" * 64))
+            self.send(ModelRequest(hash="0" * 64))
             self.run.until(lambda count=count: len(self.of(ModelFile)) > count)
 
     def close(self):
@@ -110,7 +110,7 @@ class Host:
 
 
 class Run:
-    """A coordinator, a learner and the gateway, whose clock stands still; they work in turn."""
+    """A coordinator, a learner and the gateway, with a clock that stands still; they work in turn."""
 
     def __init__(self, folder, sockets, keys, key, eventually):
         self.folder, self.sockets, self.key, self.now = folder, sockets, key, 0.0
@@ -152,25 +152,25 @@ class Run:
         return self.hosts[-1]
 
     def turn(self):
-        """Let everybody do something."""
+        """Let all of them work once."""
         self.gateway.work()
         self.at_coordinator += self.coordinator.receive(0.0)
         self.at_learner += self.learner.receive(0.0)
         for host in self.hosts:
-            host.hear()
+            host.receive()
 
     def until(self, condition):
-        """Let everybody work until a condition holds."""
+        """Let all of them work until a condition holds."""
         return self._eventually(condition, meanwhile=self.turn)
 
-    def said(self, worker):
-        """Return what a worker has said to the coordinator and the learner."""
+    def sent_by(self, worker):
+        """Return the messages of a worker to the coordinator and the learner."""
         return [message for who, message in [*self.at_coordinator, *self.at_learner] if who == worker]
 
     @property
     def reported(self):
-        """Return who takes part, as the coordinator heard last."""
-        reports = [message.hosts for message in self.said(GATEWAY) if isinstance(message, HostList)]
+        """Return the hosts of the last list that the coordinator received."""
+        reports = [message.hosts for message in self.sent_by(GATEWAY) if isinstance(message, HostList)]
         return reports[-1] if reports else None
 
     @property
@@ -202,7 +202,7 @@ def box(run):
 def showing(run, box):
     """Return a run with a learner whose first weights the host has got."""
     run.learner.publish(weights(0), 0)
-    box.speak("sampler-box-0", LEARNER, Hello(pid=5))
+    box.send_as("sampler-box-0", LEARNER, Hello(pid=5))
     run.until(lambda: box.versions == [0])
     return run
 
@@ -210,10 +210,10 @@ def showing(run, box):
 # -- taking part -----------------------------------------------------------------------------------------------------
 
 
-def test_who_does_not_know_the_run_is_told_of_it(run):
-    """What to play, with which plugins, and how blocks may come."""
+def test_a_new_host_gets_the_configuration(run):
+    """With plugin versions and transfer methods."""
     host = run.host()
-    host.say(host.joining())
+    host.send(host.joining())
     (joined,) = run.until(lambda: host.of(JoinAccepted))
     assert joined == JoinAccepted(
         run=run.sockets.name,
@@ -226,72 +226,72 @@ def test_who_does_not_know_the_run_is_told_of_it(run):
     assert run.reported == {}
 
 
-def test_who_knows_the_run_takes_part(run, box):
-    """It is answered as long as it says so, with as little as possible."""
+def test_a_host_that_knows_the_session_takes_part(run, box):
+    """Its requests are answered by short messages."""
     box.join()
     assert box.of(JoinAccepted) == [JoinAccepted(run=run.sockets.name)] * 2
     run.until(lambda: run.reported == {"box": 2})
 
 
-def test_who_knows_an_earlier_start_of_the_run_is_told_anew(run):
-    """It must not go on with what it knows."""
+def test_a_host_of_an_earlier_session_gets_the_configuration(run):
+    """It must not go on with the old one."""
     host = run.host()
-    host.say(host.joining(run="ludus-run-1-old", samplers=2))
+    host.send(host.joining(run="ludus-run-1-old", samplers=2))
     (joined,) = run.until(lambda: host.of(JoinAccepted))
     assert joined.config == CONFIG
     assert run.gateway._registry.hosts == {}
 
 
 @pytest.mark.parametrize("name", ["", "../up", "Loud", "a b", "b\nox", "x" * 65])
-def test_odd_names_are_refused(run, name):
-    """For good; they are parts of names of workers."""
+def test_invalid_names_are_rejected(run, name):
+    """Finally; they become parts of worker names."""
     host = run.host(name)
-    host.say(host.joining(samplers=1, run=run.sockets.name))
+    host.send(host.joining(samplers=1, run=run.sockets.name))
     (refused,) = run.until(lambda: host.of(JoinRejected))
     assert refused.final
     assert refused.reason.startswith("a host needs a name of a-z")
 
 
 @pytest.mark.parametrize("samplers", [-1, 4097, 2**62])
-def test_odd_numbers_of_samplers_are_refused(run, samplers):
-    """Each takes some memory here."""
+def test_invalid_numbers_of_samplers_are_rejected(run, samplers):
+    """Each takes some memory."""
     host = run.host()
-    host.say(host.joining(samplers=samplers, run=run.sockets.name))
+    host.send(host.joining(samplers=samplers, run=run.sockets.name))
     (refused,) = run.until(lambda: host.of(JoinRejected))
     assert refused.reason.endswith("and at most 4096 samplers")
     assert run.gateway._registry.hosts == {}
 
 
-def test_the_longest_name_makes_workers(run):
-    """With as many samplers as are allowed, names are still such of peers."""
+def test_the_longest_host_name_gives_valid_worker_names(run):
+    """With the largest number of samplers."""
     host = run.host("x" * 64).join(4096)
     last = f"sampler-{host.name}-4095"
-    host.speak(last, COORDINATOR, Hello())
-    run.until(lambda: run.said(last))
+    host.send_as(last, COORDINATOR, Hello())
+    run.until(lambda: run.sent_by(last))
 
 
-def test_a_machine_of_many_names_does_not_fill_the_run(run, box, monkeypatch):
-    """The next may ask again, as one of the others may leave; those that take part go on."""
+def test_the_number_of_hosts_is_limited(run, box, monkeypatch):
+    """The rejection is temporary; hosts that take part go on."""
     monkeypatch.setattr(_registry, "MAX_HOSTS", 2)
     run.host("second").join()
     third = run.host("third")
-    third.say(third.joining())  # before it starts samplers
+    third.send(third.joining())  # before it starts samplers
     (refused,) = run.until(lambda: third.of(JoinRejected))
     assert not refused.final
     assert refused.reason == "the run is full: at most 2 hosts with 16,384 samplers may join, and 2 with 4 have joined"
     assert run.gateway._registry.hosts.keys() == {"box", "second"}
     box.join()
-    box.say(HostLeft(host="box"))
+    box.send(HostLeft(host="box"))
     run.until(lambda: "box" not in run.gateway._registry.hosts)
     third.join()
 
 
-def test_machines_have_so_many_samplers_together(run, box, monkeypatch):
-    """One that takes part already may change its number within that."""
+def test_the_number_of_samplers_is_limited(run, box, monkeypatch):
+    """A host that takes part may change its number within the limit."""
     monkeypatch.setattr(_registry, "MAX_WORKERS", 5)
     box.join(5)
     other = run.host("other")
-    other.say(other.joining(samplers=1, run=run.sockets.name))
+    other.send(other.joining(samplers=1, run=run.sockets.name))
     (refused,) = run.until(lambda: other.of(JoinRejected))
     assert not refused.final
     assert refused.reason == "the run is full: at most 1,024 hosts with 5 samplers may join, and 1 with 5 have joined"
@@ -299,39 +299,39 @@ def test_machines_have_so_many_samplers_together(run, box, monkeypatch):
     other.join(1)
 
 
-def test_a_name_is_used_once(run, box):
-    """The second host may ask again, as the first one may leave."""
+def test_a_host_name_is_unique(run, box):
+    """The rejection is temporary, as the other host may leave."""
     twin = run.host(token="2")
-    twin.say(twin.joining(samplers=1, run=run.sockets.name))
-    twin.say(twin.joining(bulk=True), bulk=True)
+    twin.send(twin.joining(samplers=1, run=run.sockets.name))
+    twin.send(twin.joining(bulk=True), bulk=True)
     (refused,) = run.until(lambda: twin.of(JoinRejected))
     assert not refused.final
     assert refused.reason == "another machine has joined as 'box'; choose another name with --name"
-    box.speak("sampler-box-1", COORDINATOR, Hello())
-    run.until(lambda: run.said("sampler-box-1"))
+    box.send_as("sampler-box-1", COORDINATOR, Hello())
+    run.until(lambda: run.sent_by("sampler-box-1"))
     box.settle()
     assert twin.of(ModelFile) == []
-    box.say(HostLeft(host="box"))
+    box.send(HostLeft(host="box"))
     run.until(lambda: run.reported == {})
     twin.join(1)
     run.until(lambda: run.reported == {"box": 1})
 
 
-def test_weights_that_cannot_travel_are_no_end_of_the_run(showing, box, monkeypatch):
-    """A machine that cannot have them does not take part."""
+def test_weights_that_cannot_be_sent_do_not_end_the_run(showing, box, monkeypatch):
+    """The host is rejected."""
     run = showing
     (newest,) = run.until(lambda: box.of(WeightsUpdate))
     monkeypatch.setattr(codec, "MAX_ARRAYS", 0)
     run.learner.publish(weights(7), 7)
-    box.say(WeightsAck(learner=LEARNER, version=newest.version))
+    box.send(WeightsAck(learner=LEARNER, version=newest.version))
     (refused,) = run.until(lambda: box.of(JoinRejected))
     assert refused.final
     assert refused.reason.startswith(f"the weights of {LEARNER} cannot be sent to other hosts: ")
     run.until(lambda: run.reported == {})
 
 
-def test_a_silent_host_does_not_take_part_any_more(showing, box):
-    """Learners hear that its samplers have left; it may be back any time."""
+def test_a_silent_host_is_removed(showing, box):
+    """Learners are notified; it may join again."""
     run = showing
     run.now = 14.9
     box.settle()
@@ -340,84 +340,84 @@ def test_a_silent_host_does_not_take_part_any_more(showing, box):
     run.until(lambda: run.reported == {})
     run.until(lambda: len([1 for _, message in run.at_learner if isinstance(message, SamplerLeft)]) == 2)
     for worker in ("sampler-box-0", "sampler-box-1"):
-        assert SamplerLeft() in run.said(worker)
-    box.speak("sampler-box-0", COORDINATOR, Hello())
+        assert SamplerLeft() in run.sent_by(worker)
+    box.send_as("sampler-box-0", COORDINATOR, Hello())
     run.until(lambda: run.drops["foreign"] == 1)
     box.join()
     run.until(lambda: run.reported == {"box": 2})
 
 
-def test_who_says_so_stays(run, box):
-    """Every word of it counts from then on."""
+def test_a_host_that_sends_join_requests_stays(run, box):
+    """The timeout starts again with each."""
     for run.now in (10.0, 20.0, 30.0):
         box.join()
     assert "box" in run.gateway._registry.hosts
 
 
-def test_who_is_heard_stays(run, box):
-    """On a slow way its own word may wait for minutes behind the blocks of its workers."""
+def test_a_host_whose_workers_send_messages_stays(run, box):
+    """On a slow network its join requests are queued behind blocks."""
     for number, run.now in enumerate((10.0, 20.0, 30.0), start=1):
-        box.speak("sampler-box-0", COORDINATOR, Hello())
-        run.until(lambda number=number: len(run.said("sampler-box-0")) == number)
+        box.send_as("sampler-box-0", COORDINATOR, Hello())
+        run.until(lambda number=number: len(run.sent_by("sampler-box-0")) == number)
     assert "box" in run.gateway._registry.hosts
 
 
 def test_a_host_leaves(showing, box):
-    """At once; and nobody else can say so for it."""
+    """At once; other hosts cannot send the message for it."""
     run = showing
     other = run.host("other", token="2").join(1)
-    other.say(HostLeft(host="box"))
+    other.send(HostLeft(host="box"))
     other.settle()
     assert set(run.gateway._registry.hosts) == {"box", "other"}
-    box.say(HostLeft(host="box"))
+    box.send(HostLeft(host="box"))
     run.until(lambda: run.reported == {"other": 1})
-    run.until(lambda: SamplerLeft() in run.said("sampler-box-0"))
+    run.until(lambda: SamplerLeft() in run.sent_by("sampler-box-0"))
 
 
-def test_a_host_whose_connection_is_lost_is_forgotten(showing, box):
-    """As soon as somebody says something to it."""
+def test_a_host_with_a_lost_connection_is_removed(showing, box):
+    """With the next message to it."""
     run = showing
     run.hosts.remove(box)
     box.close()
     run.until(lambda: not (run.learner.send("sampler-box-0", credit()) and run.gateway._registry.hosts))
     assert run.gateway._registry.hosts == {}
     run.until(lambda: run.reported == {})
-    run.until(lambda: SamplerLeft() in run.said("sampler-box-0"))
+    run.until(lambda: SamplerLeft() in run.sent_by("sampler-box-0"))
 
 
-def test_a_host_may_come_by_a_new_connection(run, box):
-    """A router on the way was restarted; it is the same process there."""
+def test_a_host_may_reconnect(run, box):
+    """By the token it is the same process."""
     run.hosts.remove(box)
     box.close()
     again = run.host().join()
-    again.speak("sampler-box-0", COORDINATOR, Hello())
-    run.until(lambda: run.said("sampler-box-0"))
+    again.send_as("sampler-box-0", COORDINATOR, Hello())
+    run.until(lambda: run.sent_by("sampler-box-0"))
     assert run.coordinator.send("sampler-box-0", Stop(reason="enough"))
-    run.until(lambda: (COORDINATOR, "sampler-box-0", Stop(reason="enough")) in again.heard)
+    run.until(lambda: (COORDINATOR, "sampler-box-0", Stop(reason="enough")) in again.received)
 
 
-def test_a_host_with_other_samplers_has_only_those(run, box):
-    """It was started again with another number."""
+def test_a_host_may_change_its_samplers(run, box):
+    """After it was started with another number."""
     box.join(1)
     run.until(lambda: run.reported == {"box": 1})
     for number in (1, 0):
-        box.speak(f"sampler-box-{number}", COORDINATOR, Hello())
-    run.until(lambda: run.said("sampler-box-0"))
-    assert run.said("sampler-box-1") == []
+        box.send_as(f"sampler-box-{number}", COORDINATOR, Hello())
+    run.until(lambda: run.sent_by("sampler-box-0"))
+    assert run.sent_by("sampler-box-1") == []
     assert run.drops["foreign"] == 1
 
 
-def test_a_run_that_stops_takes_nobody_in(run, box):
-    """Those who are in finish with it."""
+def test_a_stopping_run_accepts_no_hosts(run, box):
+    """Hosts that take part finish with it."""
     run.gateway.handle(COORDINATOR, Stop())
     box.join()
     host = run.host("late", token="2")
-    host.say(host.joining())
+    host.send(host.joining())
     assert run.until(lambda: host.of(JoinRejected)) == [JoinRejected(reason="the run is stopping", final=False)]
 
 
-def test_another_version_is_told_so(run, box):
-    """Whatever it says: its words are not known here."""
+def test_another_version_is_rejected(run, box):
+    """Its messages cannot be decoded."""
     magic, rest = b"LUDS", codec.encode(box.joining())[0][6:]
     box.line.send([b"", b"", magic + (PROTOCOL + 1).to_bytes(2, "little") + rest])
     (refused,) = run.until(lambda: box.of(JoinRejected))
@@ -431,42 +431,42 @@ def test_another_version_is_told_so(run, box):
 # -- what workers say ------------------------------------------------------------------------------------------------
 
 
-def test_samplers_reach_the_coordinator_and_it_them(run, box):
-    """Under their names, in order, as they are."""
+def test_messages_between_samplers_and_coordinator_are_forwarded(run, box):
+    """Under their names, in order and unchanged."""
     for worker in ("sampler-box-0", "sampler-box-1"):
-        box.speak(worker, COORDINATOR, Hello(pid=3))
-        box.speak(worker, COORDINATOR, FixtureRequest(kind="train", count=2))
-        run.until(lambda worker=worker: len(run.said(worker)) == 2)
-        assert run.said(worker) == [
+        box.send_as(worker, COORDINATOR, Hello(pid=3))
+        box.send_as(worker, COORDINATOR, FixtureRequest(kind="train", count=2))
+        run.until(lambda worker=worker: len(run.sent_by(worker)) == 2)
+        assert run.sent_by(worker) == [
             Hello(pid=3),
             FixtureRequest(kind="train", count=2),
         ]
         assert run.coordinator.send(worker, Fixtures(fixtures=()))
-        run.until(lambda worker=worker: (COORDINATOR, worker, Fixtures(fixtures=())) in box.heard)
+        run.until(lambda worker=worker: (COORDINATOR, worker, Fixtures(fixtures=())) in box.received)
     assert run.gateway.count == 6
     assert run.drops == {}
 
 
-def test_samplers_reach_learners_and_they_them(run, box):
-    """Blocks come with their arrays; offers of what is shared here do not go there."""
+def test_messages_between_samplers_and_learners_are_forwarded(run, box):
+    """Blocks with their arrays; capabilities of shared memory are not."""
     run.learner.publish(weights(0), 0)
-    box.speak("sampler-box-0", LEARNER, Hello(pid=3))
+    box.send_as("sampler-box-0", LEARNER, Hello(pid=3))
     block = Segments(player="main", block=1, pid=3, arrays={"reward": np.arange(5.0)})
-    box.speak("sampler-box-0", LEARNER, block)
+    box.send_as("sampler-box-0", LEARNER, block)
     run.until(lambda: len(run.at_learner) == 2)
     (_, hello), (worker, came) = run.at_learner
     assert (worker, hello.pid, came.block) == ("sampler-box-0", 3, 1)
     np.testing.assert_array_equal(came.arrays["reward"], block.arrays["reward"])
     assert run.learner.send("sampler-box-0", credit(acked=1, weights=weights(0)))
     run.until(lambda: box.of(Credit))
-    assert (LEARNER, "sampler-box-0", credit(acked=1)) in box.heard  # weights go another way
+    assert (LEARNER, "sampler-box-0", credit(acked=1)) in box.received  # weights go another way
     assert box.of(LinkCapabilities) == []
 
 
 def test_a_learner_without_shared_memory_sends_weights_itself(run, box):
-    """They come with its credits."""
+    """In its credits."""
     run.start_learner(shared=False)
-    box.speak("sampler-box-0", LEARNER, Hello(pid=3))
+    box.send_as("sampler-box-0", LEARNER, Hello(pid=3))
     run.until(lambda: run.at_learner)
     run.learner.send("sampler-box-0", credit(weights=weights(4)))
     (granted,) = run.until(lambda: box.of(Credit))
@@ -478,8 +478,8 @@ def test_a_learner_without_shared_memory_sends_weights_itself(run, box):
 @pytest.mark.parametrize(
     "worker", ["", "coordinator", "evaluator-0", "sampler-0", "sampler-box-2", "sampler-other-0", GATEWAY, "ä"]
 )
-def test_nobody_speaks_for_others(run, box, worker):
-    """Neither for workers of the run nor for those of another host."""
+def test_hosts_cannot_send_for_other_workers(run, box, worker):
+    """Neither of the run nor of another host."""
     run.host("other", token="2").join()
     box.line.send([COORDINATOR.encode(), worker.encode("latin-1"), *codec.encode(Stop())])
     run.until(lambda: run.drops["foreign"] == 1)
@@ -487,13 +487,13 @@ def test_nobody_speaks_for_others(run, box, worker):
     assert not any(isinstance(message, Stop) for _, message in run.at_coordinator)
 
 
-def test_who_does_not_take_part_is_not_heard(run):
-    """A host joins before its workers speak."""
+def test_messages_of_hosts_that_did_not_join_are_dropped(run):
+    """A host joins before its workers send messages."""
     host = run.host()
-    host.speak("sampler-box-0", COORDINATOR, Hello())
-    host.say(ModelRequest(hash="0" * 64))
-    host.say(WeightsAck(learner=LEARNER, version=0))
-    host.say(HostLeft(host="box"))
+    host.send_as("sampler-box-0", COORDINATOR, Hello())
+    host.send(ModelRequest(hash="0" * 64))
+    host.send(WeightsAck(learner=LEARNER, version=0))
+    host.send(HostLeft(host="box"))
     host.join()
     assert run.drops == {"foreign": 1}
     assert run.at_learner == []
@@ -503,9 +503,9 @@ def test_who_does_not_take_part_is_not_heard(run):
 @pytest.mark.parametrize(
     "peer", ["evaluator-0", "learner-", "learner-../up", "learner-Main", "learner-other", "sampler-0", GATEWAY, "x"]
 )
-def test_samplers_speak_to_coordinator_and_learners_only(run, box, peer):
-    """There is no way to anybody else, and none to learners that are not here."""
-    box.speak("sampler-box-0", peer, Stop())
+def test_other_receivers_are_rejected(run, box, peer):
+    """Also learners that do not exist."""
+    box.send_as("sampler-box-0", peer, Stop())
     run.until(lambda: run.drops["misdirected"] == 1)
     assert run.gateway._sources == {}
 
@@ -524,17 +524,17 @@ def test_samplers_speak_to_coordinator_and_learners_only(run, box, peer):
     ],
     ids=lambda given: given if isinstance(given, str) else type(given).__name__,
 )
-def test_samplers_say_what_samplers_say(run, box, peer, message, caplog):
-    """Nothing that ends a run or changes what is kept of it, and to everybody what concerns him."""
-    box.speak("sampler-box-0", peer, message)
+def test_only_messages_of_samplers_are_forwarded(run, box, peer, message, caplog):
+    """None that ends the run or changes its state."""
+    box.send_as("sampler-box-0", peer, message)
     run.until(lambda: run.drops["unfit"] == 1)
-    assert run.said("sampler-box-0") == run.at_learner == []
+    assert run.sent_by("sampler-box-0") == run.at_learner == []
     assert f"dropped unfit message 1: samplers must not send {type(message).__name__!r} to {peer}" in caplog.text
 
 
 @pytest.mark.parametrize("frames", [[b""], [b"", b""], [b"coordinator", b"sampler-box-0"]], ids=len)
 def test_short_messages_are_dropped(run, box, frames):
-    """They are counted, and those after them come."""
+    """They are counted, and later ones arrive."""
     box.line.send(frames)
     box.settle()
     assert run.drops == {"short": 1}
@@ -544,27 +544,27 @@ def test_short_messages_are_dropped(run, box, frames):
     "message",
     [Stop(), HostList(hosts={"x": 3}), WeightsUpdate(learner=LEARNER, weight_store="b", version=3, weights={})],
 )
-def test_what_no_host_says_is_ignored(run, box, message):
-    """A gateway expects few words."""
-    box.say(message)
+def test_unexpected_messages_of_relays_are_ignored(run, box, message):
+    """A gateway handles few kinds."""
+    box.send(message)
     box.settle()
     assert set(run.gateway._registry.hosts) == {"box"}
     assert not run.gateway._stopping
 
 
-def test_garbage_of_workers_goes_no_further(run, box):
-    """What cannot be read is nothing that samplers say."""
+def test_invalid_messages_of_remote_workers_are_dropped(run, box):
+    """They are not forwarded."""
     box.line.send([COORDINATOR.encode(), b"sampler-box-0", b"garbage"])
     box.line.send([COORDINATOR.encode(), b"sampler-box-0", *codec.encode(Stop()), *[b"x"] * 5000])
-    box.speak("sampler-box-0", COORDINATOR, Hello())
-    run.until(lambda: run.said("sampler-box-0"))
+    box.send_as("sampler-box-0", COORDINATOR, Hello())
+    run.until(lambda: run.sent_by("sampler-box-0"))
     assert run.drops == {"unfit": 2}
 
 
-def test_garbage_of_workers_here_is_dropped(run, box, caplog):
-    """So is what they say to somebody who has left."""
-    box.speak("sampler-box-0", COORDINATOR, Hello())
-    run.until(lambda: run.said("sampler-box-0"))
+def test_invalid_messages_of_local_workers_are_dropped(run, box, caplog):
+    """And those to samplers that have left."""
+    box.send_as("sampler-box-0", COORDINATOR, Hello())
+    run.until(lambda: run.sent_by("sampler-box-0"))
     router = run.coordinator._router
     router.send_multipart([FORWARDER.encode(), b"sampler-box-0", b"garbage"])
     router.send_multipart([FORWARDER.encode(), b"sampler-box-0"])
@@ -578,12 +578,12 @@ def test_garbage_of_workers_here_is_dropped(run, box, caplog):
 # -- weights ---------------------------------------------------------------------------------------------------------
 
 
-def test_weights_come_once_per_host(run, box):
-    """However many samplers it has; and by the connection for what is large."""
+def test_weights_are_sent_once_per_host(run, box):
+    """By the bulk connection, however many samplers it has."""
     other = run.host("other", token="2").join(1)
     run.learner.publish(weights(7), 7)
     for worker in ("sampler-box-0", "sampler-box-1"):
-        box.speak(worker, LEARNER, Hello(pid=3))
+        box.send_as(worker, LEARNER, Hello(pid=3))
     run.until(lambda: box.versions and other.versions)
     for host in (box, other):
         host.settle()
@@ -592,16 +592,16 @@ def test_weights_come_once_per_host(run, box):
         assert (newest.learner, newest.weights["w"].tolist()) == (LEARNER, [7.0] * 3)
 
 
-def test_the_next_weights_come_when_the_last_are_taken(showing, box):
+def test_the_next_weights_are_sent_after_the_acknowledgement(showing, box):
     """A slow network gets fewer versions, not older ones."""
     for version in (1, 2, 3):
         showing.learner.publish(weights(version), version)
         box.settle()
     assert box.versions == [0]
-    box.say(WeightsAck(learner=LEARNER, version=0), bulk=True)
+    box.send(WeightsAck(learner=LEARNER, version=0), bulk=True)
     showing.until(lambda: box.versions == [0, 3])
     assert box.of(WeightsUpdate)[-1].weights["w"].tolist() == [3.0] * 3
-    box.say(WeightsAck(learner=LEARNER, version=3))
+    box.send(WeightsAck(learner=LEARNER, version=3))
     box.settle()
     assert box.versions == [0, 3]
 
@@ -609,16 +609,16 @@ def test_the_next_weights_come_when_the_last_are_taken(showing, box):
 @pytest.mark.parametrize(
     "taken", [WeightsAck(learner=LEARNER, version=9), WeightsAck(learner="learner-other", version=0)], ids=repr
 )
-def test_what_was_not_sent_cannot_be_taken(showing, box, taken):
-    """A word that came late means other weights."""
+def test_unexpected_acknowledgements_are_ignored(showing, box, taken):
+    """A late one refers to other weights."""
     showing.learner.publish(weights(1), 1)
-    box.say(taken)
+    box.send(taken)
     box.settle()
     assert box.versions == [0]
 
 
-def test_weights_on_a_slow_way_are_waited_for(showing, box):
-    """However long they take; others behind them would fill the memory here, and be old when they come."""
+def test_there_is_one_version_in_flight(showing, box):
+    """Others would fill the memory and be outdated when they arrive."""
     showing.learner.publish(weights(1), 1)
     for showing.now in (10.0, 20.0, 30.0):
         box.join()
@@ -626,8 +626,8 @@ def test_weights_on_a_slow_way_are_waited_for(showing, box):
     assert box.versions == [0]
 
 
-def test_weights_come_again_by_a_new_connection(showing, box):
-    """Those that were on their way by the old one are lost with it, and so is the word that they were taken."""
+def test_weights_are_sent_again_by_a_new_connection(showing, box):
+    """Those in flight, and their acknowledgements, are lost with the old one."""
     showing.learner.publish(weights(1), 1)
     box.bulk.socket.close(linger=0)
     box.bulk = Connection(box._own, showing.address, showing.key)
@@ -638,27 +638,27 @@ def test_weights_come_again_by_a_new_connection(showing, box):
     assert box.versions == [0, 1]
 
 
-def test_weights_under_way_do_not_change(showing):
-    """The learner writes over what it showed two versions ago while a slow network still sends that."""
+def test_weights_in_flight_do_not_change(showing):
+    """The learner overwrites its weight store meanwhile."""
     for version in (1, 2):
         showing.learner.publish(weights(version), version)
     under_way = codec.decode(showing.gateway._sources[LEARNER]._frames)
     assert (under_way.version, under_way.weights["w"].tolist()) == (0, [0.0] * 3)
 
 
-def test_a_host_that_comes_later_gets_the_newest(showing, box):
-    """It need not say anything to the learner first."""
+def test_a_new_host_gets_the_newest_weights(showing, box):
+    """Without a message of its samplers."""
     showing.learner.publish(weights(5), 5)
     other = showing.host("other", token="2").join(1)
     showing.until(lambda: other.versions == [5])
     assert box.versions == [0]
 
 
-def test_the_board_of_a_restarted_learner_is_found(showing, box):
-    """It is asked every second where it shows its weights; their version may be an earlier one, and count for new."""
+def test_the_weight_store_of_a_restarted_learner_is_found(showing, box):
+    """Its name is requested every second; an earlier version counts as newer."""
     for version in (1, 2):
         showing.learner.publish(weights(version), version)
-        box.say(WeightsAck(learner=LEARNER, version=box.versions[-1]))
+        box.send(WeightsAck(learner=LEARNER, version=box.versions[-1]))
         showing.until(lambda version=version: box.versions[-1] == version)
     showing.start_learner()
     showing.learner.publish(weights(11), 1)
@@ -667,32 +667,32 @@ def test_the_board_of_a_restarted_learner_is_found(showing, box):
     assert box.of(WeightsUpdate)[-1].weights["w"].tolist() == [11.0] * 3
 
 
-def test_the_board_of_a_learner_that_went_back_is_found(showing, box):
-    """Without a restart, too."""
+def test_a_new_weight_store_of_a_learner_is_found(showing, box):
+    """Also without a restart."""
     showing.learner.publish(weights(5), 5)
     showing.learner.publish(weights(12), 2)
-    box.say(WeightsAck(learner=LEARNER, version=0))
+    box.send(WeightsAck(learner=LEARNER, version=0))
     showing.now += 1.0
     showing.until(lambda: box.versions[-1] == 2)
     assert box.of(WeightsUpdate)[-1].weights["w"].tolist() == [12.0] * 3
 
 
-def test_a_learner_that_shows_nothing_any_more_is_no_harm(showing, box):
+def test_a_learner_may_lose_its_weight_store(showing, box):
     """Its successor has no shared memory."""
     showing.start_learner(shared=False)
     for _ in range(3):
         showing.now += 1.0
         box.settle()
     showing.until(lambda: showing.gateway._sources[LEARNER]._store is None)
-    box.say(WeightsAck(learner=LEARNER, version=0))
+    box.send(WeightsAck(learner=LEARNER, version=0))
     box.settle()
     assert box.versions == [0]
 
 
-def test_a_board_that_is_not_there_is_no_harm(run, box, caplog):
-    """An offer may be old; it is asked for again."""
-    box.speak("sampler-box-0", LEARNER, Hello(pid=3))
-    run.until(lambda: run.said("sampler-box-0"))
+def test_a_missing_weight_store_is_logged(run, box, caplog):
+    """The name may be outdated; it is requested again."""
+    box.send_as("sampler-box-0", LEARNER, Hello(pid=3))
+    run.until(lambda: run.sent_by("sampler-box-0"))
     offer = LinkCapabilities(methods=(), weight_store="learner-main.1.9", layout={})
     run.until(lambda: run.learner.endpoint.send(GATEWAY, offer))
     run.until(lambda: "learner-main.1.9" in caplog.text)
@@ -710,7 +710,7 @@ def test_a_model_is_sent_by_its_hash(run, box, monkeypatch):
     content = os.urandom(100)
     digest = hashlib.sha256(content).hexdigest()
     (run.folder / "models" / f"{digest}.safetensors").write_bytes(content)
-    box.say(ModelRequest(hash=digest))
+    box.send(ModelRequest(hash=digest))
     (came,) = run.until(lambda: box.of(ModelFile))
     assert came.hash == digest
     assert [part.size for part in came.parts.values()] == [32, 32, 32, 4]
@@ -718,18 +718,18 @@ def test_a_model_is_sent_by_its_hash(run, box, monkeypatch):
     assert box.fetched[-1][2] is came
 
 
-def test_a_model_that_is_not_there_has_no_parts(run, box, caplog):
-    """The host must not wait for it for ever."""
-    box.say(ModelRequest(hash="a" * 64))
+def test_a_missing_model_has_no_parts(run, box, caplog):
+    """Otherwise the host would wait for ever."""
+    box.send(ModelRequest(hash="a" * 64))
     assert run.until(lambda: box.of(ModelFile)) == [ModelFile(hash="a" * 64, parts={})]
     assert f"model {'a' * 64} cannot be sent" in caplog.text
 
 
-def test_a_model_that_is_too_large_is_no_end_of_the_run(run, box, monkeypatch, caplog):
-    """It is as if it was not there."""
+def test_a_model_that_is_too_large_has_no_parts(run, box, monkeypatch, caplog):
+    """The run goes on."""
     monkeypatch.setattr(codec, "MAX_TOTAL_BYTES", codec.MAX_HEADER_BYTES + 99)
     (run.folder / "models" / f"{'a' * 64}.safetensors").write_bytes(bytes(100))
-    box.say(ModelRequest(hash="a" * 64))
+    box.send(ModelRequest(hash="a" * 64))
     assert run.until(lambda: box.of(ModelFile)) == [ModelFile(hash="a" * 64, parts={})]
     assert "of 100 bytes cannot be sent: it is too large for a message" in caplog.text
 
@@ -737,19 +737,19 @@ def test_a_model_that_is_too_large_is_no_end_of_the_run(run, box, monkeypatch, c
 @pytest.mark.parametrize(
     "hash", ["", "../run.toml", "../../keys/run.key", "A" * 64, "a" * 63, f"{'a' * 64}\n", "\u0660" * 64]
 )
-def test_nothing_but_models_can_be_fetched(run, box, hash):
-    """What is no hash is not answered."""
+def test_only_models_can_be_fetched(run, box, hash):
+    """Anything but a hash is ignored."""
     (run.folder / "models" / ".safetensors").write_bytes(b"secret")
-    box.say(ModelRequest(hash=hash))
+    box.send(ModelRequest(hash=hash))
     box.settle()
     assert [file.hash for file in box.of(ModelFile)] == ["0" * 64] * 2
 
 
-def test_a_host_without_its_second_connection_is_not_harmed(run):
-    """What would go there is dropped, and asked for again."""
+def test_without_a_bulk_connection_models_are_dropped(run):
+    """They are requested again."""
     host = run.host()
-    host.say(host.joining(samplers=1, run=run.sockets.name))
-    host.say(ModelRequest(hash="a" * 64))
+    host.send(host.joining(samplers=1, run=run.sockets.name))
+    host.send(ModelRequest(hash="a" * 64))
     run.until(lambda: run.drops["full or gone"] == 1)
     host.join(1)
     host.settle()
@@ -760,7 +760,7 @@ def test_a_host_without_its_second_connection_is_not_harmed(run):
 
 
 def test_without_a_key_there_is_no_gateway(run, tmp_path):
-    """Nothing listens then."""
+    """It does not bind the address."""
     with pytest.raises(ConfigError, match="key file"):
         Gateway(
             run_dir=run.folder,
@@ -773,7 +773,7 @@ def test_without_a_key_there_is_no_gateway(run, tmp_path):
 
 
 def test_an_address_that_is_taken_ends_the_run(tmp_path, sockets, keys, eventually):
-    """The process says so in the words of the option, once and for good."""
+    """The error names the option and is fatal."""
     coordinator = ZmqEndpoint(COORDINATOR)
     coordinator.bind(ipc_address(sockets, COORDINATOR))
     command = [sys.executable, "-m", "ludus_hosts.gateway", "--run", str(tmp_path), "--name", GATEWAY, "--threads", "1"]

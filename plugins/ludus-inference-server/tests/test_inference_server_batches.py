@@ -150,8 +150,8 @@ def peers(room, weights):
     return make
 
 
-def test_a_lone_process_does_not_wait(room, weights):
-    """Nobody else could join."""
+def test_a_single_process_does_not_wait(room, weights):
+    """No other request can arrive."""
     made = room()
     peer = Peer(made, "sampler-0", ALIVE[0])
     peer.give(0, weights(0))
@@ -160,8 +160,8 @@ def test_a_lone_process_does_not_wait(room, weights):
     assert isinstance(made.received(peer.name), EvaluateResult)
 
 
-def test_runtimes_of_one_process_do_not_wait_for_each_other(room, weights):
-    """A sampler asks for one at a time."""
+def test_clients_of_one_process_do_not_wait_for_each_other(room, weights):
+    """A sampler sends one request at a time."""
     made = room()
     live, frozen = (Peer(made, name, ALIVE[0]) for name in ("sampler-0-net0", "sampler-0-net1"))
     for peer in (live, frozen):
@@ -170,8 +170,8 @@ def test_runtimes_of_one_process_do_not_wait_for_each_other(room, weights):
     assert made.advance() == [5]
 
 
-def test_requests_wait_for_the_other_process(peers):
-    """And become one batch as soon as it has asked, in one span where the model is the same."""
+def test_requests_wait_for_other_processes(peers):
+    """They become one batch, with one span per model."""
     room, first, second = peers()
     first.ask((0, 0, 5))
     assert room.advance() == []
@@ -180,8 +180,8 @@ def test_requests_wait_for_the_other_process(peers):
     assert room.calls[-1][1] == [(0, 0, 12)]
 
 
-def test_nobody_waits_longer_than_the_deadline(peers):
-    """Counted from the first request."""
+def test_no_request_waits_longer_than_the_deadline(peers):
+    """From the first request on."""
     room, first, second = peers(deadline_s=0.002)
     first.ask((0, 0, 5))
     assert room.server.wait_s(room.now_s) == pytest.approx(0.002)
@@ -193,7 +193,7 @@ def test_nobody_waits_longer_than_the_deadline(peers):
 
 
 def test_a_full_batch_does_not_wait(room, weights):
-    """Though a third process may still ask."""
+    """Even if a third process may send a request."""
     made = room(max_rows=12)
     first, second, _ = (Peer(made, f"sampler-{i}", pid) for i, pid in enumerate(ALIVE))
     for peer in (first, second):
@@ -204,15 +204,15 @@ def test_a_full_batch_does_not_wait(room, weights):
     assert made.advance() == [12]
 
 
-def test_a_large_request_runs_whole(peers):
-    """Whoever asked for more than a batch wants all of it."""
+def test_a_large_request_is_not_split(peers):
+    """It may have more rows than a batch."""
     room, first, _ = peers(max_rows=12)
     first.ask((0, 0, 60))
     assert room.advance() == [60]
 
 
-def test_a_process_that_has_not_asked_lately_is_not_waited_for(peers):
-    """It does something else."""
+def test_inactive_processes_are_not_waited_for(peers):
+    """They have sent no recent request."""
     room, first, _ = peers(deadline_s=1.0)
     room.now_s += 0.2
     first.ask((0, 0, 5))
@@ -220,7 +220,7 @@ def test_a_process_that_has_not_asked_lately_is_not_waited_for(peers):
 
 
 def test_rows_are_grouped_by_model(peers, weights, mlp):
-    """Every row is answered by its own model, whatever its neighbours in the batch."""
+    """Every row is evaluated by its own model."""
     room, first, second = peers()
     first.give(1, weights(1))
     second.give(7, weights(1))
@@ -238,8 +238,8 @@ def test_rows_are_grouped_by_model(peers, weights, mlp):
                 np.testing.assert_allclose(peer.answer[f"heads/{name}"][start:stop], head[start:stop], atol=1e-5)
 
 
-def test_what_cannot_be_one_call_is_several(peers, weights):
-    """Requests with and without privileged leaves, and networks of other players."""
+def test_different_requests_are_separate_batches(peers, weights):
+    """With and without privileged leaves, and of other players' networks."""
     room, first, second = peers()
     third = Peer(room, "sampler-2", ALIVE[2], player="other")
     third.give(0, weights(0))
@@ -250,8 +250,8 @@ def test_what_cannot_be_one_call_is_several(peers, weights):
     assert room.received(second.name).leaves == ("heads/policy",)
 
 
-def test_an_impatient_runtime_is_answered_once(peers):
-    """A request that was repeated is run once; an answer that was lost is given again."""
+def test_a_repeated_request_is_evaluated_once(peers):
+    """A lost answer is sent again."""
     room, first, _ = peers()
     first.ask((0, 0, 5))
     message = EvaluateRequest(first.number, 5, np.array([[0, 0, 5]]).tobytes(), True, False)
@@ -262,21 +262,21 @@ def test_an_impatient_runtime_is_answered_once(peers):
     assert room.advance(1.0) == []
 
 
-def test_a_late_message_is_ignored(peers):
-    """The runtime has said something else since."""
+def test_an_earlier_request_is_ignored(peers):
+    """The client has sent another one since."""
     _, first, _ = peers()
     assert first.repeat(AssignModel(1, 0, "key")) is None
 
 
-def test_a_stranger_has_to_open(room):
-    """It may have been known to a server before this one."""
+def test_an_unknown_client_has_to_register(room):
+    """An earlier server process may have known it."""
     made = room()
     made.server.handle("sampler-9.1", encode(AssignModel(4, 0, "key")), 0.0)
     assert made.received("sampler-9.1") == UnknownClient(4)
 
 
-def test_a_failing_network_refuses_all_who_wait(peers):
-    """And the next batch runs."""
+def test_a_failing_network_rejects_all_requests_of_the_batch(peers):
+    """The next batch is evaluated."""
     room, first, second = peers()
     first.ask((0, 0, 5))
     second.ask((0, 0, 5))
@@ -285,8 +285,8 @@ def test_a_failing_network_refuses_all_who_wait(peers):
     assert all("AttributeError" in room.received(peer.name).reason for peer in (first, second))
 
 
-def test_what_ended_processes_held_goes(room, weights):
-    """The models that only they used, and the files of their answers."""
+def test_clients_of_ended_processes_are_removed(room, weights):
+    """With their answer files, and models that only they used."""
     made = room(budget_bytes=0)
     gone, stays = Peer(made, "sampler-0", DEAD), Peer(made, "sampler-1", ALIVE[0])
     gone.give(0, weights(0))
@@ -299,8 +299,8 @@ def test_what_ended_processes_held_goes(room, weights):
     assert stays.request(AssignModel, 1, content_key(weights(1))) == ModelStatus(stays.number, True)
 
 
-def test_a_dropped_model_goes_when_there_are_too_many(room, weights):
-    """Its slot is taken by the next."""
+def test_unused_models_are_removed_beyond_the_limit(room, weights):
+    """The slot is reused."""
     made = room(budget_bytes=0)
     peer = Peer(made, "sampler-0", ALIVE[0])
     peer.give(0, weights(0))
@@ -314,8 +314,8 @@ def test_a_dropped_model_goes_when_there_are_too_many(room, weights):
     assert made.calls[-1][1] == [(1, 0, 2)]
 
 
-def test_a_slot_that_takes_another_model_gives_up_the_first(room, weights):
-    """As a live player's does with every version."""
+def test_assigning_a_slot_releases_its_last_model(room, weights):
+    """As with every version of a live player."""
     made = room(budget_bytes=0)
     peer = Peer(made, "sampler-0", ALIVE[0])
     for seed in range(3):
@@ -323,8 +323,8 @@ def test_a_slot_that_takes_another_model_gives_up_the_first(room, weights):
     assert made.server.models == 1
 
 
-def test_weights_have_to_be_what_their_key_says(peers, weights):
-    """Others would get them under that key."""
+def test_weights_must_match_their_key(peers, weights):
+    """Other clients would get them under that key."""
     _, first, second = peers()
     layout = Layout.of({name: (array.shape, array.dtype) for name, array in weights(1).items()})
     file = first.folder.create(layout)
@@ -363,8 +363,8 @@ BAD = {
 
 
 @pytest.mark.parametrize("bad", BAD)
-def test_a_bad_request_is_refused_and_counted(peers, bad):
-    """Nothing of it is done, and the runtime can go on."""
+def test_an_invalid_request_is_rejected_and_counted(peers, bad):
+    """It has no effect, and the client can go on."""
     room, first, _ = peers()
     kind, *fields = BAD[bad](first)
     assert isinstance(first.request(kind, *fields), RequestRejected)
@@ -384,8 +384,8 @@ def test_a_bad_request_is_refused_and_counted(peers, bad):
         encode(UnknownClient(1)) + b"x",
     ],
 )
-def test_what_is_no_message_is_counted(peers, frame):
-    """Also what only a server says."""
+def test_invalid_messages_are_counted(peers, frame):
+    """Also messages of a server."""
     room, first, _ = peers()
     room.server.handle(first.name, frame, room.now_s)
     assert room.server.counts["dropped"] == 1

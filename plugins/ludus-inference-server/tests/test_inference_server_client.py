@@ -39,16 +39,16 @@ def loaded(runtime, weights, slots=4):
 
 @pytest.mark.parametrize("name", ["lean", "eager"])
 @pytest.mark.parametrize("seen", [True, False], ids=["privileged", "blind"])
-def test_it_equals_the_local_runtime(office, weights, name, seen, mlp, rows):
-    """For a live model and three frozen ones in one call, whatever the server computes by."""
+def test_results_equal_the_local_runtime(office, weights, name, seen, mlp, rows):
+    """For a live model and three frozen ones in one call, with every runtime."""
     remote, local = loaded(office(runtime=name).runtime(), weights), loaded(Eager(*mlp()), weights)
     observation, privileged = rows(40)
     groups = {"privileged": privileged if seen else {}, "state": {}, "spans": SPANS}
     same(remote.run(observation, **groups), local.run(observation, **groups))
 
 
-def test_it_starts_with_the_weights_of_its_module(office, mlp, rows):
-    """A policy may decide before it is given weights."""
+def test_the_first_weights_are_those_of_the_module(office, mlp, rows):
+    """A policy may decide before `load`."""
     observation, privileged = rows(3)
     network = mlp(5)
     remote = office().runtime(network)
@@ -58,8 +58,8 @@ def test_it_starts_with_the_weights_of_its_module(office, mlp, rows):
     )
 
 
-def test_more_rows_and_other_leaves_take_a_larger_area(office, mlp, rows):
-    """Nothing has to be said in advance; what was said before holds."""
+def test_more_rows_and_other_leaves_get_a_larger_buffer(office, mlp, rows):
+    """Models stay assigned."""
     remote, local = office().runtime(), Eager(*mlp())
     for n, seen in ((3, False), (100, True), (7, False), (100, False)):
         observation, privileged = rows(n, seed=n)
@@ -79,8 +79,8 @@ class Memory(nn.Module):
         return {"policy": self.out(average)}, {"average": average}
 
 
-def test_recurrent_state_comes_back(office):
-    """Every row goes on from its own."""
+def test_recurrent_state_is_returned(office):
+    """For every row."""
     torch.manual_seed(0)
     network = Network(Memory(), NetworkRequest(observation={"x": spaces.Box(-1, 1, (2,))}, heads={"policy": 3}))
     remote, local = office({"main": lambda: [network]}).runtime(network), Eager(*network)
@@ -93,7 +93,7 @@ def test_recurrent_state_comes_back(office):
 
 
 def test_new_weights_are_used_at_once(office, weights, mlp, rows):
-    """Also where a slot is given up and taken again."""
+    """Also if a slot is cleared and loaded again."""
     remote, local = office().runtime(), Eager(*mlp())
     observation, privileged = rows(5)
     for seed in range(3):
@@ -104,8 +104,8 @@ def test_new_weights_are_used_at_once(office, weights, mlp, rows):
         same(remote.run(observation, **groups), local.run(observation, **groups))
 
 
-def test_weights_are_sent_once_for_all(office, weights, rows, monkeypatch):
-    """Two runtimes that play the same models cost one copy."""
+def test_weights_are_uploaded_once(office, weights, rows, monkeypatch):
+    """For all clients with the same model."""
     given, give = [], RemoteInference._upload
     monkeypatch.setattr(RemoteInference, "_upload", lambda self, *model: given.append(model) or give(self, *model))
     made = office()
@@ -117,7 +117,7 @@ def test_weights_are_sent_once_for_all(office, weights, rows, monkeypatch):
     assert made.service.metrics()["models"] == 4
 
 
-def test_dropped_slots_are_told(office, weights, rows):
+def test_dropped_slots_are_cleared(office, weights, rows):
     """With the next request."""
     made = office()
     remote = loaded(made.runtime(), weights)
@@ -129,8 +129,8 @@ def test_dropped_slots_are_told(office, weights, rows):
     assert sorted(client.models) == sorted(client.slots) == [0, 1, 3]
 
 
-def test_a_larger_area_begins_anew(office, weights, rows):
-    """The server keeps no model for a slot that was dropped meanwhile, and is sent none that it has."""
+def test_a_larger_buffer_clears_all_slots(office, weights, rows):
+    """The server releases models of dropped slots; no weights are uploaded again."""
     made = office()
     remote = loaded(made.runtime(), weights)
     for n, slots in ((4, [0, 1, 2, 3]), (40, [0, 1, 3])):
@@ -144,7 +144,7 @@ def test_a_larger_area_begins_anew(office, weights, rows):
 
 
 def test_players_do_not_share_models(office, weights, mlp, rows):
-    """Equal weights of networks that are configured apart may mean something else."""
+    """Equal weights may belong to different networks."""
     made = office({"main": lambda: [mlp()], "other": lambda: [mlp()]})
     observation, privileged = rows(2)
     for player in ("main", "other"):
@@ -153,7 +153,7 @@ def test_players_do_not_share_models(office, weights, mlp, rows):
 
 
 def test_one_of_several_networks_of_a_player_is_found(office, mlp):
-    """By what it looks like."""
+    """By the hash of its architecture."""
     request = NetworkRequest(observation={"x": spaces.Box(-1, 1, (2,))}, heads={"policy": 3})
     second = Network(Memory(), request)
     remote = office({"main": lambda: [mlp(), second]}).runtime(second)
@@ -162,7 +162,7 @@ def test_one_of_several_networks_of_a_player_is_found(office, mlp):
 
 
 def test_a_killed_server_is_waited_for(office, weights, monkeypatch, mlp, rows):
-    """The next one is told everything again, and the request is answered as if nothing had happened."""
+    """The next one gets all models, and the request is answered."""
     monkeypatch.setattr(client_module, "_RETRY_MS", 50)
     made = office()
     remote, local = loaded(made.runtime(), weights), loaded(Eager(*mlp()), weights)
@@ -181,8 +181,8 @@ def test_a_killed_server_is_waited_for(office, weights, monkeypatch, mlp, rows):
     assert made.counts["models_taken"] == 4
 
 
-def test_a_new_server_is_told_everything_with_a_larger_area(office, weights, mlp, rows):
-    """Its first message is that area's, which it takes without having known the runtime."""
+def test_a_restarted_server_gets_all_models_with_a_larger_buffer(office, weights, mlp, rows):
+    """Registering the buffer is the first message to it."""
     made = office()
     remote, local = loaded(made.runtime(), weights), loaded(Eager(*mlp()), weights)
     for stop in (3, 40):
@@ -194,8 +194,8 @@ def test_a_new_server_is_told_everything_with_a_larger_area(office, weights, mlp
     assert made.service.metrics()["dropped"] == 0
 
 
-def test_weights_that_do_not_fit_are_refused(office, weights, rows):
-    """Here, not there; the slot is left as it was."""
+def test_weights_that_do_not_fit_are_rejected(office, weights, rows):
+    """By the client; the slot keeps its model."""
     remote = office().runtime()
     with pytest.raises(ModelError, match="do not fit"):
         remote.load({"x": np.zeros(3, np.float32)})
@@ -203,15 +203,15 @@ def test_weights_that_do_not_fit_are_refused(office, weights, rows):
     assert remote.run(observation, privileged=privileged, state={}).heads["policy"].shape == (2, 5)
 
 
-def test_a_slot_without_a_model_is_a_mistake(office, rows):
-    """Of whoever asks."""
+def test_a_slot_without_a_model_is_an_error(office, rows):
+    """Of the caller."""
     observation, privileged = rows(2)
     with pytest.raises(ContractError, match="slot 3 has no model"):
         office().runtime().run(observation, privileged=privileged, state={}, spans=[Span(3, 0, 2)])
 
 
-def test_what_the_server_refuses_is_said(office, rows, monkeypatch):
-    """It goes on for others."""
+def test_rejections_are_raised(office, rows, monkeypatch):
+    """The server goes on for others."""
     monkeypatch.setattr("ludus_inference_server.client._RETRY_MS", 20_000)  # asked again it refuses again
     made = office()
     observation, privileged = rows(2)
@@ -221,8 +221,8 @@ def test_what_the_server_refuses_is_said(office, rows, monkeypatch):
     assert made.service.metrics()["dropped"] == 1
 
 
-def test_a_network_that_fails_is_told(office):
-    """With what it raised."""
+def test_errors_of_the_network_are_raised(office):
+    """With their text."""
 
     class Failing(Memory):
         def forward(self, observation, privileged, state):
@@ -234,8 +234,8 @@ def test_a_network_that_fails_is_told(office):
         remote.run({"x": np.ones((1, 2), np.float32)}, privileged={}, state={})
 
 
-def test_a_runtime_that_is_gone_leaves(office, rows, monkeypatch):
-    """Also if nobody closes it; its process may live long."""
+def test_a_deleted_client_is_removed(office, rows, monkeypatch):
+    """Also without `close`."""
     made = office()
     kept, (observation, privileged) = made.runtime(), rows(2)
     kept.run(observation, privileged=privileged, state={})
@@ -250,8 +250,8 @@ def test_a_runtime_that_is_gone_leaves(office, rows, monkeypatch):
     kept.close()
 
 
-def test_areas_that_grew_leave_nothing_behind(office, rows):
-    """One file for what is asked, one for what is answered."""
+def test_replaced_buffers_are_removed(office, rows):
+    """One file of requests and one of answers are left."""
     made = office()
     remote = made.runtime()
     for n in (1, 10, 100):
@@ -260,15 +260,15 @@ def test_areas_that_grew_leave_nothing_behind(office, rows):
     assert len(list(remote._folder.path.iterdir())) == 2
 
 
-def test_in_one_process_it_is_the_servers_own_runtime(mlp):
-    """There is nobody to ask."""
+def test_single_process_runs_use_the_local_runtime(mlp):
+    """There is no server."""
     module, request = mlp()
     assert isinstance(make_client(ServerConfig(), module=module, request=request, site=None), Lean)
     assert type(make_client(ServerConfig(runtime="eager"), module=module, request=request)) is Eager
 
 
-def test_without_shared_memory_it_is_the_servers_own_runtime(office, monkeypatch):
-    """As segments, it does without."""
+def test_without_shared_memory_the_local_runtime_is_used(office, monkeypatch):
+    """Instead of the server."""
     made = office()
     monkeypatch.setattr(client_module.SharedFolder, "beside", lambda *_: None)
     monkeypatch.setattr(Lean, "close", lambda self: None, raising=False)

@@ -33,8 +33,8 @@ def size(weights):
     return sum(array.nbytes for array in weights(0).values())
 
 
-def test_the_key_follows_the_content(weights):
-    """Names, shapes, dtypes and values; not the order."""
+def test_the_key_depends_on_the_content(weights):
+    """Names, shapes, dtypes and values, not their order."""
     one = {"a": np.zeros((2, 3), np.float32), "b": np.ones(2, np.float32)}
     others = [
         {"a": one["a"], "c": one["b"]},
@@ -46,8 +46,8 @@ def test_the_key_follows_the_content(weights):
     assert len({content_key(weights) for weights in [one, *others]}) == 5
 
 
-def test_models_get_slots_of_their_own(architecture, put):
-    """And the next free one is the last that was given up."""
+def test_every_model_has_a_slot(architecture, put):
+    """Freed slots are reused first."""
     model_cache = ModelCache(0)
     keys = [put(model_cache, architecture, seed) for seed in range(3)]
     assert [slot for _, slot in keys] == [0, 1, 2]
@@ -65,8 +65,8 @@ def test_weights_that_do_not_fit_take_no_slot(architecture, put):
     assert len(model_cache) == 1
 
 
-def test_the_least_recently_used_leaves(architecture, put, weights):
-    """Until the idle ones are within the budget."""
+def test_the_least_recently_used_model_is_removed(architecture, put, weights):
+    """Until the unused ones are within the limit."""
     model_cache = ModelCache(2 * size(weights))
     keys = [put(model_cache, architecture, seed)[0] for seed in range(4)]
     model_cache.hold(architecture, keys[0])
@@ -77,7 +77,7 @@ def test_the_least_recently_used_leaves(architecture, put, weights):
 
 
 def test_models_in_use_stay(architecture, put):
-    """However many there are."""
+    """Whatever their number."""
     model_cache = ModelCache(0)
     keys = [put(model_cache, architecture, seed)[0] for seed in range(3)]
     model_cache.release(architecture, keys[2])

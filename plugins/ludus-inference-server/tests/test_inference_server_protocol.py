@@ -50,8 +50,8 @@ def frame(*content):
 
 
 @pytest.mark.parametrize("message", MESSAGES, ids=lambda message: type(message).__name__)
-def test_messages_travel(message):
-    """Every kind."""
+def test_messages_are_decoded_as_encoded(message):
+    """All kinds."""
     assert decode(encode(message)) == message
 
 
@@ -83,15 +83,15 @@ def test_messages_travel(message):
     ],
     ids=range(22),
 )
-def test_what_is_no_message_is_refused(bad):
-    """By one error."""
+def test_invalid_frames_are_rejected(bad):
+    """With WireError."""
     with pytest.raises(WireError):
         decode(bad)
 
 
 @settings(deadline=None, max_examples=200)
 @given(st.binary(max_size=60))
-def test_any_bytes_are_refused_or_a_message(data):
+def test_any_bytes_are_rejected_or_decoded(data):
     """Nothing else can happen."""
     try:
         decode(b"LUDI\x01" + data)
@@ -108,8 +108,8 @@ ANYTHING = st.recursive(
 
 @settings(deadline=None, max_examples=200)
 @given(st.sampled_from(sorted(protocol._KINDS)), st.lists(ANYTHING, max_size=6))
-def test_any_fields_are_refused_or_travel_on(kind, fields):
-    """What was let in can be sent again."""
+def test_any_fields_are_rejected_or_encoded_again(kind, fields):
+    """A decoded message is valid."""
     try:
         message = decode(frame(kind, *fields))
     except WireError:
@@ -117,13 +117,13 @@ def test_any_fields_are_refused_or_travel_on(kind, fields):
     assert decode(encode(message)) == message
 
 
-def test_layouts_travel():
+def test_layouts_are_sent():
     """Names, dtypes and shapes."""
     specs = {"x": ArraySpec(dtype="<f4", shape=(8, 3))}
     assert unpack_specs(pack_specs(specs)).specs == specs
 
 
-def test_spans_are_read():
+def test_spans_are_decoded():
     """In order, without gaps; a span may be empty."""
     spans = [[4, 0, 3], [1, 3, 3], [0, 3, 8]]
     run = EvaluateRequest(1, 8, np.array(spans).tobytes(), True, False)

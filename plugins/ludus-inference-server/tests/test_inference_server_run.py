@@ -40,8 +40,8 @@ def league(campaign, tmp_path):
     made.close()
 
 
-def test_in_one_process_equal_seeds_give_equal_runs(tmp_path):
-    """The server's own runtime decides, bit for bit as the same runtime without a server."""
+def test_equal_seeds_give_equal_single_process_runs(tmp_path):
+    """The local runtime is used, with equal results bit for bit."""
     digests = []
     for name, settings in (("a", SERVER), ("b", SERVER), ("c", ("sampling.inference=lean",))):
         plugins, run_dir = load_plugins(), tmp_path / name
@@ -64,8 +64,8 @@ def test_in_one_process_equal_seeds_give_equal_runs(tmp_path):
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="needs to have no GPU")
-def test_a_gpu_that_is_not_there_is_told_before_anything_is_written(tmp_path):
-    """With the option that names it, however many processes there would be."""
+def test_a_missing_gpu_is_reported_before_anything_is_written(tmp_path):
+    """With the option, for any number of processes."""
     plugins, run_dir = load_plugins(), tmp_path / "run"
     expected = "sampling.server.device: expected a device that torch computes on here (cpu), got 'cuda'"
     for workers in (0, 1):
@@ -77,8 +77,8 @@ def test_a_gpu_that_is_not_there_is_told_before_anything_is_written(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_killed_server_costs_no_match(campaign, league):
-    """It is started again, samplers repeat what they asked; its numbers are metrics; nothing stays behind."""
+def test_a_killed_server_loses_no_match(campaign, league):
+    """It is restarted, samplers repeat their requests, and no process is left."""
     league.wait_for(lambda state: len(state.models) >= 2 and state.rated > 0)
     assert league.pids.keys() >= {"service-server", "sampler-0", "sampler-1", "evaluator-0"}
     samplers = {name: pid for name, pid in league.pids.items() if name.startswith("sampler")}

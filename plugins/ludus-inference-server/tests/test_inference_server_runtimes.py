@@ -20,7 +20,7 @@ SPANS = [Span(0, 0, 6), Span(2, 6, 20)]
 
 @pytest.mark.parametrize("options", [{}, {"compiled": True}], ids=["eager", "compiled"])
 @pytest.mark.parametrize("spans", [SPANS, ()], ids=["spans", "one"])
-def test_a_device_computes_the_same(mlp, rows, weights, monkeypatch, options, spans):
+def test_devices_give_equal_results(mlp, rows, weights, monkeypatch, options, spans):
     """Every slot with its own weights."""
     monkeypatch.setattr(torch, "compile", lambda call, **_: call)  # what it makes of the call is its own business
     device, local = OnDevice(*mlp(), device="cpu", **options), Eager(*mlp())
@@ -34,8 +34,8 @@ def test_a_device_computes_the_same(mlp, rows, weights, monkeypatch, options, sp
         np.testing.assert_allclose(there.heads[name], head, atol=1e-5)
 
 
-def test_a_network_that_cannot_be_compiled_is_run_as_it_is(mlp, rows, monkeypatch, caplog):
-    """The failure is told once, and no request is answered by it."""
+def test_a_network_that_cannot_be_compiled_runs_uncompiled(mlp, rows, monkeypatch, caplog):
+    """The failure is logged once, and no request fails."""
 
     def broken(*_):
         raise RuntimeError("no compiler\nand more")
@@ -52,8 +52,8 @@ def test_a_network_that_cannot_be_compiled_is_run_as_it_is(mlp, rows, monkeypatc
     assert caplog.messages == [expected]
 
 
-def test_errors_of_the_network_are_no_reason_to_give_compiled_code_up(mlp, rows, monkeypatch, caplog):
-    """They are told as they are; the next request is answered by it again."""
+def test_errors_of_the_network_keep_the_compiled_code(mlp, rows, monkeypatch, caplog):
+    """They are raised, and the next request uses it again."""
     calls = []
     monkeypatch.setattr(torch, "compile", lambda call, **_: lambda *given: calls.append(given) or call(*given))
     device = OnDevice(*mlp(), device="cpu", compiled=True)
@@ -66,7 +66,7 @@ def test_errors_of_the_network_are_no_reason_to_give_compiled_code_up(mlp, rows,
 
 
 def test_bf16_is_close(mlp, rows):
-    """And comes back as float32."""
+    """Results are float32."""
     observation, privileged = rows(20)
     there = OnDevice(*mlp(), device="cpu", bf16=True).run(observation, privileged=privileged, state={})
     here = Eager(*mlp()).run(observation, privileged=privileged, state={})
@@ -81,16 +81,16 @@ def test_bf16_is_close(mlp, rows):
     [({"runtime": "lean"}, "lean runs on the CPU"), ({}, "torch finds no GPU")],
     ids=["lean", "no GPU"],
 )
-def test_what_cannot_be_is_said(mlp, monkeypatch, options, problem):
-    """With the option that is to be changed."""
+def test_contradicting_options_are_errors(mlp, monkeypatch, options, problem):
+    """With the option to change."""
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with pytest.raises(ConfigError, match=problem):
         make_runtime(ServerConfig(device="cuda", **options), *mlp())
 
 
 @pytest.mark.parametrize(("runtime", "bf16"), [("auto", False), ("eager", True)], ids=["fp32", "bf16"])
-def test_on_a_gpu_torch_computes(mlp, monkeypatch, runtime, bf16):
-    """With the precision that was asked for."""
+def test_on_a_gpu_torch_runs_networks(mlp, monkeypatch, runtime, bf16):
+    """With the configured precision."""
     made = []
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr("ludus_inference_server.runtimes.OnDevice", lambda *_, **options: made.append(options))
@@ -105,16 +105,16 @@ class Odd(nn.Module):
         return {"policy": observation["x"].cumsum(1)}, {}
 
 
-def test_lean_is_chosen_where_it_can(mlp):
-    """Torch, where it cannot."""
+def test_lean_is_chosen_if_possible(mlp):
+    """Torch otherwise."""
     odd = NetworkRequest(observation={"x": spaces.Box(-1, 1, (2,))}, heads={"policy": 2})
     assert isinstance(make_runtime(ServerConfig(), *mlp()), Lean)
     assert type(make_runtime(ServerConfig(), Odd(), odd)) is Eager
     assert type(make_runtime(ServerConfig(runtime="eager"), *mlp())) is Eager
 
 
-def test_compiled_code_is_the_compilers_business(mlp, monkeypatch):
-    """The same as the runtime of that name."""
+def test_compile_uses_the_runtime_of_that_name(mlp, monkeypatch):
+    """On the CPU."""
     monkeypatch.setattr("ludus_inference_server.runtimes.make_compiled", lambda config, **_: "compiled")
     assert make_runtime(ServerConfig(runtime="compile"), *mlp()) == "compiled"
 
@@ -180,8 +180,8 @@ def play_recorded(device, rounds):
         load(int(rng.integers(4)))
 
 
-def test_recorded_networks_answer_the_same():
-    """With the weights of every slot as they are now, memory, and rows of any number."""
+def test_recorded_networks_give_equal_results():
+    """With the current weights of every slot, recurrent state, and any number of rows."""
     with recorded_on_cpu() as made:
         play_recorded("cpu", rounds=60)
     assert len(made) == 6  # 16, 32 and 64 rows, with what critics read and without
@@ -189,15 +189,15 @@ def test_recorded_networks_answer_the_same():
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 def test_a_gpu_records_networks(caplog):
-    """It answers by recordings as by single launches."""
+    """With the same results as without recordings."""
     play_recorded("cuda", rounds=60)
     assert not caplog.records
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
-def test_a_gpu_computes_the_same(mlp, rows, precision):
-    """To the digits that the precision has."""
+def test_a_gpu_gives_equal_results(mlp, rows, precision):
+    """Within its precision."""
     observation, privileged = rows(20)
     made = make_runtime(ServerConfig(device="cuda", precision=precision), *mlp())
     there = made.run(observation, privileged=privileged, state={})

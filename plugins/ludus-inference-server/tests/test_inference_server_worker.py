@@ -51,8 +51,8 @@ def made(now):
     return ServiceWorker(name="service-server", service=Counting(), link=Line(), clock=lambda: now["now_s"])
 
 
-def test_it_introduces_itself_and_reports_once_a_second(made, now):
-    """What the server says goes to the coordinator under the worker's name."""
+def test_the_worker_registers_and_reports_once_a_second(made, now):
+    """Metrics of the server are sent to the coordinator."""
     made.start()
     for now["now_s"] in (0.0, 0.5, 0.9, 1.1):
         assert made.work()
@@ -63,8 +63,8 @@ def test_it_introduces_itself_and_reports_once_a_second(made, now):
     assert made.count == 4
 
 
-def test_it_does_not_stop_when_told(made):
-    """Samplers may still wait for an answer; whoever started it ends it after them."""
+def test_stop_is_ignored(made):
+    """Samplers may still wait for answers; the launcher kills the service after them."""
     made.handle(COORDINATOR, object())
     assert (made.stopped, made.drained) == (False, True)
     made.close()
@@ -72,7 +72,7 @@ def test_it_does_not_stop_when_told(made):
 
 
 def test_without_shared_memory_the_run_ends(tmp_path, monkeypatch):
-    """To start it again would not help."""
+    """A restart would not help."""
     monkeypatch.setattr(service_module.SharedFolder, "beside", lambda *_: None)
     with pytest.raises(RunError, match=r"needs shared memory; choose another sampling\.inference"):
         InferenceService(ServerConfig(), name="service-server", sockets=tmp_path, networks={})

@@ -89,16 +89,13 @@ class Gateway:
         self._own = Sockets(threads=_IO_THREADS)
         self._listener = Listener(self._own, listen, key)
         self._folder = SharedFolder.beside(sockets, GATEWAY)
-        self._coordinator = self._connect(COORDINATOR)
+        self._coordinator = self._own.dealer(FORWARDER, ipc_address(sockets, COORDINATOR))
         self._sources: dict[str, WeightSource] = {}  # by learner
         self._registry = HostRegistry()
         self._stopping = False
         self._reported: dict[str, int] = {}
         self._reported_s = -math.inf
         self._drops: Counter[str] = Counter()
-
-    def _connect(self, peer: str) -> zmq.Socket[bytes]:
-        return self._own.dealer(FORWARDER, ipc_address(self._sockets, peer))
 
     # -- worker ------------------------------------------------------------------------------------------------
 
@@ -174,7 +171,7 @@ class Gateway:
         if learner not in self._sources and kind == "learner" and valid_name().accepts(player):
             address = ipc_address(self._sockets, learner)
             if Path(address.removeprefix("ipc://")).exists():
-                self._sources[learner] = WeightSource(learner, self._connect(learner))
+                self._sources[learner] = WeightSource(learner, self._own.dealer(FORWARDER, address))
         return self._sources.get(learner)
 
     def _handle_relay(self, route: bytes, frames: Sequence[Frame]) -> None:
@@ -193,7 +190,9 @@ class Gateway:
         """Handle a message of the relay of a host that takes part."""
         match message:
             case ModelRequest() if _HASH.fullmatch(message.hash):
-                self._send_relay(host.bulk_route, ModelFile(hash=message.hash, parts=self._read_model(message.hash)))
+                self._send_relay(
+                    host.bulk_route, ModelFile(hash=message.hash, parts=read_model(self._run_dir, message.hash))
+                )
             case WeightsAck():
                 host.acknowledge_weights(message.learner, message.version)
             case HostLeft() if message.host == name:
@@ -229,18 +228,6 @@ class Gateway:
             for source in self._sources.values():
                 self._send(source.socket, [worker.encode(), *codec.encode(SamplerLeft())])
 
-    def _read_model(self, digest: str) -> dict[str, np.ndarray]:
-        """Return a model file in parts, empty if it cannot be sent; the host compares its hash."""
-        try:
-            data = np.fromfile(self._run_dir / "models" / f"{digest}.safetensors", np.uint8)
-        except OSError as error:
-            _log.warning("model %s cannot be sent: %s", digest, error)
-            return {}
-        if data.size > codec.MAX_TOTAL_BYTES - codec.MAX_HEADER_BYTES:
-            _log.warning("model %s of %d bytes cannot be sent: it is too large for a message", digest, data.size)
-            return {}
-        return {f"{start:012d}": data[start : start + _PART_BYTES] for start in range(0, data.size, _PART_BYTES)}
-
     # -- from the run ------------------------------------------------------------------------------------------
 
     def _receive_from_worker(self, peer: str, socket: zmq.Socket[bytes]) -> None:
@@ -248,22 +235,19 @@ class Gateway:
         for frames in drain(socket):
             worker = bytes(frames[0]).decode("latin-1")
             try:
-                if codec.message_kind(frames[1:]) != LinkCapabilities.__name__:
-                    self._forward_to_host(peer, worker, frames)
+                is_forwarded = codec.message_kind(frames[1:]) != LinkCapabilities.__name__
+                host = self._registry.workers.get(worker)
+                if is_forwarded and host is None:
+                    self._drop("unknown")
+                elif is_forwarded and host is not None:
+                    self._send(self._listener.socket, [host.route, peer.encode(), *frames])
+                    self.count += 1
                 elif worker == GATEWAY:  # remote samplers cannot use shared memory of this host
                     capabilities = codec.decode(frames[1:])
                     assert isinstance(capabilities, LinkCapabilities)
                     self._sources[peer].map(self._folder, capabilities)
             except WireError as error:
                 self._drop("undecodable", str(error))
-
-    def _forward_to_host(self, peer: str, worker: str, frames: list[Frame]) -> None:
-        host = self._registry.workers.get(worker)
-        if host is None:
-            self._drop("unknown")
-        else:
-            self._send(self._listener.socket, [host.route, peer.encode(), *frames])
-            self.count += 1
 
     def _forward_weights(self, source: WeightSource, now_s: float) -> None:
         """Send the newest weights of a learner to hosts that have acknowledged the last ones."""
@@ -305,25 +289,30 @@ class Gateway:
             socket.send_multipart(frames, zmq.NOBLOCK, copy=False)
         except zmq.ZMQError as error:
             if error.errno == zmq.EHOSTUNREACH:
-                self._disconnect(bytes(frames[0]))
+                self._report_left(self._registry.disconnect(bytes(frames[0])))
             elif error.errno != zmq.EAGAIN:
                 raise
             self._drop("full or gone")
             return False
         return True
 
-    def _disconnect(self, route: bytes) -> None:
-        """Remove the host of a lost connection; it joins again by another one."""
-        for name, host in list(self._registry.hosts.items()):
-            if host.route == route:
-                self._remove(name)
-            elif host.bulk_route == route:
-                host.bulk_route = b""
-
     def _drop(self, reason: str, problem: str = "") -> None:
         self._drops[reason] += 1
         if self._drops[reason].bit_count() == 1:  # 1, 2, 4, 8 …
             _log.warning("dropped %s message %d%s", reason, self._drops[reason], problem and f": {problem}")
+
+
+def read_model(run_dir: Path, digest: str) -> dict[str, np.ndarray]:
+    """Return a model file in parts, empty if it cannot be sent; the host compares its hash."""
+    try:
+        data = np.fromfile(run_dir / "models" / f"{digest}.safetensors", np.uint8)
+    except OSError as error:
+        _log.warning("model %s cannot be sent: %s", digest, error)
+        return {}
+    if data.size > codec.MAX_TOTAL_BYTES - codec.MAX_HEADER_BYTES:
+        _log.warning("model %s of %d bytes cannot be sent: it is too large for a message", digest, data.size)
+        return {}
+    return {f"{start:012d}": data[start : start + _PART_BYTES] for start in range(0, data.size, _PART_BYTES)}
 
 
 def _make(arguments: WorkerArguments, endpoint: ZmqEndpoint) -> tuple[Gateway, HostLink]:

@@ -83,6 +83,9 @@ class HostRegistry:
         if known is not None and known.token != request.token:
             reason = f"another machine has joined as {request.host!r}; choose another name with --name"
             return JoinRejected(reason=reason, final=False)
+        return self._rejection_if_full(request)
+
+    def _rejection_if_full(self, request: JoinRequest) -> JoinRejected | None:
         others = [host for name, host in self.hosts.items() if name != request.host]
         samplers = sum(len(host.workers) for host in others)
         if len(others) < MAX_HOSTS and samplers + request.samplers <= MAX_WORKERS:
@@ -115,6 +118,17 @@ class HostRegistry:
         for worker in workers:
             del self.workers[worker]
         return workers
+
+    def disconnect(self, route: bytes) -> list[str]:
+        """Remove the host of a lost connection, which joins again by another one, and return its workers."""
+        found = self.find(route)
+        if found is None:
+            return []
+        name, host = found
+        if host.route == route:
+            return self.remove(name)
+        host.bulk_route = b""
+        return []
 
     def find(self, route: bytes) -> tuple[str, JoinedHost] | None:
         """Return name and host of a connection, None if it is not known."""
