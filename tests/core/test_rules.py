@@ -16,11 +16,11 @@ from ludus.records import Fixture
 from ludus.rule import Freeze, PoolChange, Reset, Share
 from ludus.testing import league_runner
 
-ANEW = {"rules": ["dummy-reset"], "dummy-reset": {"models": 2}, "every_matches": 8}
+RESETS = {"rules": ["dummy-reset"], "dummy-reset": {"models": 2}, "every_matches": 8}
 
 
 class Once:
-    """A rule that says one thing, when it is asked for the first time."""
+    """A rule that returns its changes at the first call."""
 
     def __init__(self, *changes):
         self.changes = changes
@@ -43,13 +43,13 @@ def ruled(league):
     return make
 
 
-def asked(runner):
-    """Return whether the rules were asked."""
+def were_applied(runner):
+    """Return whether the rules were applied."""
     return runner.coordinator.rule_runner.applied_at > 0
 
 
-def shares(runner, *, count=64):
-    """Return whose the playing time of the next fixtures is."""
+def assigned_shares(runner, *, count=64):
+    """Return the share of the ticks of the next fixtures by player."""
     before = len(runner.sent)
     runner.coordinator.handle("sampler-0", FixtureRequest(kind="train", count=count))
     runner.coordinator.flush()
@@ -65,81 +65,81 @@ def shares(runner, *, count=64):
 
 
 def test_rules_change_shares(ruled):
-    """From then on, and also after the league was resumed; what was dealt before is of no account."""
+    """From then on, also after a resume; ticks assigned before do not count."""
     runner = ruled(Share(player="main", share=3.0))
-    runner.until(lambda: asked(runner))
-    assert shares(runner)["main"] == pytest.approx(0.75, abs=0.03)
+    runner.until(lambda: were_applied(runner))
+    assert assigned_shares(runner)["main"] == pytest.approx(0.75, abs=0.03)
     runner.finish()
     runner.close()
     runner.store.close()
-    assert shares(ruled())["main"] == pytest.approx(0.75, abs=0.03)
+    assert assigned_shares(ruled())["main"] == pytest.approx(0.75, abs=0.03)
 
 
-def left(runner, *changes):
-    """Change shares as a rule does, commit, and leave the run to its successor."""
+def leave(runner, *changes):
+    """Apply changes, commit, and close the run."""
     for change in changes:
         runner.coordinator.rule_runner.apply(change)
-    shares(runner)
+    assigned_shares(runner)
     runner.close()
     runner.store.close()
 
 
-def configured(make, **given):
+def resumed_shares(make, **given):
     """Return the shares of the resumed league, by player."""
     runner = make(**given)
     found = {name: view.share for name, view in runner.coordinator.league.players.items()}
-    left(runner)
+    leave(runner)
     return found
 
 
-def test_a_share_that_is_configured_anew_wins(ruled):
-    """Over what a rule has made of it; the shares of others stay, and so it is from then on."""
-    left(ruled(), Share(player="main", share=3.0), Share(player="other", share=5.0))
+def test_a_changed_configured_share_is_used(ruled):
+    """It replaces the share that a rule has set; the shares of other players are kept."""
+    leave(ruled(), Share(player="main", share=3.0), Share(player="other", share=5.0))
     anew = {"players": {"main": {"share": 2.0}, "other": {}}}
-    assert configured(ruled) == {"main": 3.0, "other": 5.0}
-    assert configured(ruled, **anew) == configured(ruled, **anew) == {"main": 2.0, "other": 5.0}
-    assert shares(ruled(players={"main": {"share": 0.0}, "other": {}})) == {"other": 1.0}
+    assert resumed_shares(ruled) == {"main": 3.0, "other": 5.0}
+    assert resumed_shares(ruled, **anew) == resumed_shares(ruled, **anew) == {"main": 2.0, "other": 5.0}
+    assert assigned_shares(ruled(players={"main": {"share": 0.0}, "other": {}})) == {"other": 1.0}
 
 
-def test_without_the_rule_the_configured_shares_hold_again(ruled):
-    """Another rule beside it changes nothing."""
+def test_removing_a_rule_restores_configured_shares(ruled):
+    """Adding another rule does not."""
     two = {"rules": ["dummy-reset"], "every_matches": 8}
-    left(ruled(league=two), Share(player="main", share=3.0))
-    assert configured(ruled, league=two) == {"main": 3.0, "other": 1.0}
-    assert configured(ruled) == {"main": 1.0, "other": 1.0}
-    left(ruled(), Share(player="main", share=3.0))
-    assert configured(ruled, league=two) == {"main": 3.0, "other": 1.0}
+    leave(ruled(league=two), Share(player="main", share=3.0))
+    assert resumed_shares(ruled, league=two) == {"main": 3.0, "other": 1.0}
+    assert resumed_shares(ruled) == {"main": 1.0, "other": 1.0}
+    leave(ruled(), Share(player="main", share=3.0))
+    assert resumed_shares(ruled, league=two) == {"main": 3.0, "other": 1.0}
 
 
-def test_a_player_that_comes_later_is_not_owed_the_past(ruled):
-    """It takes its share of what follows, wherever it stands among the players."""
+def test_a_new_player_does_not_catch_up(ruled):
+    """It gets its share of the following fixtures, wherever it stands among the players."""
     runner = ruled()
     runner.train(500)
-    left(runner)
+    leave(runner)
     assert min(runner.coordinator.training.scheduler.assigned.values()) > 0
     resumed = ruled(players={"new": {}, "main": {}, "other": {}, "last": {}})
-    assert all(share == pytest.approx(0.25, abs=0.05) for share in shares(resumed).values())
-    assert len(shares(resumed)) == 4
+    assert all(share == pytest.approx(0.25, abs=0.05) for share in assigned_shares(resumed).values())
+    assert len(assigned_shares(resumed)) == 4
 
 
 def test_a_player_without_a_share_waits(ruled):
-    """It gets no match, and when it is back no more than its share of those that follow."""
+    """It gets no fixture, and does not catch up later."""
     runner = ruled(Share(player="other", share=0.0))
-    runner.until(lambda: asked(runner))
-    assert shares(runner) == {"main": 1.0}
+    runner.until(lambda: were_applied(runner))
+    assert assigned_shares(runner) == {"main": 1.0}
     runner.coordinator.rule_runner.apply(Share(player="other", share=1.0))
-    assert shares(runner)["main"] == pytest.approx(0.5, abs=0.03)
+    assert assigned_shares(runner)["main"] == pytest.approx(0.5, abs=0.03)
 
 
-def test_somebody_must_train(ruled):
-    """A league in which nobody may play ends with a line that says so."""
+def test_one_player_must_have_a_share(ruled):
+    """A league in which no player may train ends with an error."""
     runner = ruled(Share(player="main", share=0.0), Share(player="other", share=0.0))
     with pytest.raises(LudusError, match="every player's share of the ticks would be 0"):
         runner.until(lambda: False)
 
 
-def test_rules_are_asked_every_so_many_matches(ruled):
-    """By training matches, so that a run of one process repeats itself."""
+def test_rules_are_applied_every_so_many_matches(ruled):
+    """By training matches, so that runs of one process are reproducible."""
     runner, at = ruled(), []
     runner.coordinator.rule_runner.rules["once"].decide = lambda league, rng: (
         at.append(runner.coordinator.counts.training) or ()
@@ -156,11 +156,11 @@ def test_rules_are_asked_every_so_many_matches(ruled):
         (PoolChange(pool="best", model="main@99", enters=True), "there is no frozen model 'main@99' in PoolChange"),
     ],
 )
-def test_a_rule_that_wants_the_impossible_is_told(ruled, change, problem):
-    """The line names the rule and the change."""
+def test_an_impossible_change_is_an_error(ruled, change, problem):
+    """The message names the rule and the change."""
     runner = ruled(change)
     with pytest.raises(LudusError, match=rf"rule 'once': {problem}.* — fix its decide"):
-        runner.until(lambda: asked(runner))
+        runner.until(lambda: were_applied(runner))
 
 
 @pytest.mark.parametrize(
@@ -177,23 +177,23 @@ def test_a_rule_that_wants_the_impossible_is_told(ruled, change, problem):
         (Pairing, {"opponents": ("main@1",), "reason": None}, "reason: expected a text, got None"),
     ],
 )
-def test_what_no_message_or_database_takes_is_refused_where_it_is_made(record, values, problem):
-    """So the line that fails is the plugin's own."""
+def test_invalid_changes_are_refused_at_construction(record, values, problem):
+    """So the traceback points to the code of the plugin."""
     with pytest.raises(ValueError, match=problem):
         record(**values)
 
 
-def test_a_rule_that_raises_is_named(ruled):
-    """As one line, not as a traceback."""
+def test_an_exception_of_a_rule_names_it(ruled):
+    """As one line without a traceback."""
     runner = ruled()
     runner.coordinator.rule_runner.rules["once"].decide = lambda league, rng: 1 / 0
     with pytest.raises(PluginError, match="rule 'once' failed: ZeroDivisionError: division by zero"):
-        runner.until(lambda: asked(runner))
+        runner.until(lambda: were_applied(runner))
 
 
 @pytest.mark.parametrize("question", ["next_fixture", "on_model_frozen"])
-def test_a_matchmaker_that_raises_is_named(league, question):
-    """The line says whose it is."""
+def test_an_exception_of_a_matchmaker_names_its_player(league, question):
+    """As one line without a traceback."""
     runner = league()
     runner.coordinator.training.matchmakers["main"] = SimpleNamespace(**{question: lambda *_: 1 / 0})
     ask = {
@@ -216,7 +216,7 @@ def test_rules_change_pools(ruled):
 
 
 def test_a_rule_freezes_a_model(ruled):
-    """Once, with the reason in its manifest; the player learns on."""
+    """Once, with the reason in its manifest; the player continues to learn."""
     runner = ruled(Freeze(player="main", reason="it is strong"), players={"main": {"freeze_every_decisions": 0}})
     league = runner.coordinator.league
     runner.until(lambda: league.models)
@@ -227,9 +227,9 @@ def test_a_rule_freezes_a_model(ruled):
     assert league.players["main"].decisions > league.models["main@1"].decisions
 
 
-def test_players_start_anew(league):
-    """Each generation has other initial weights and two models, numbered on; versions go on as well."""
-    runner = league(league=ANEW)
+def test_players_are_reset(league):
+    """Each generation has other initial weights and two models; numbers and versions continue."""
+    runner = league(league=RESETS)
     view = lambda: runner.coordinator.league.players["main"]  # noqa: E731
     runner.until(lambda: view().generation == 2)
     runner.until(lambda: len(view().models) > view().generation_starts[-1])
@@ -244,8 +244,8 @@ def test_players_start_anew(league):
     assert view().generation_start_decisions == records[generation_starts[2] - 1].decisions
 
 
-def test_a_generation_begins_with_the_weights_it_is_told(ruled):
-    """A frozen model of another player, and a fresh state of the trainer."""
+def test_a_reset_loads_the_requested_weights(ruled):
+    """Those of a frozen model of another player, with a new state of the trainer."""
     runner = ruled()
     league = runner.coordinator.league
     runner.until(lambda: league.players["main"].models)
@@ -257,9 +257,9 @@ def test_a_generation_begins_with_the_weights_it_is_told(ruled):
     assert all(np.array_equal(got[name], expected[name]) for name in expected)
 
 
-def test_the_new_generation_has_no_record(league):
-    """What the weights before it won is not its own."""
-    runner = league(league=ANEW)
+def test_a_new_generation_has_no_payoffs(league):
+    """It does not inherit results of earlier weights."""
+    runner = league(league=RESETS)
     runner.until(lambda: runner.coordinator.league.players["main"].generation == 1)
     view = runner.coordinator.league.players["main"]
     assert view.live == f"main@{view.generation_starts[-1]}+"
@@ -267,9 +267,9 @@ def test_the_new_generation_has_no_record(league):
     assert runner.coordinator.league.payoff(f"main@{view.generation_starts[-1] - 1}+", ["random"]).any()
 
 
-def test_segments_of_the_weights_before_are_dropped(league):
-    """They were under way when the player started anew."""
-    runner = league(league=ANEW)
+def test_segments_of_earlier_generations_are_dropped(league):
+    """They were in flight when the player was reset."""
+    runner = league(league=RESETS)
     learner = runner.learner("main")
     runner.until(lambda: learner.metrics.drops["dropped_reset"])
     assert learner.state.generation_version > 0
@@ -291,16 +291,16 @@ def once(kind, **fields):
     return lose
 
 
-def test_an_order_that_is_lost_is_given_again(ruled):
-    """With the next sign of life of the learner."""
+def test_a_lost_freeze_request_is_repeated(ruled):
+    """With the next heartbeat of the learner."""
     runner = ruled(Reset(player="main", reason="x"))
     runner.is_lost = once(FreezeRequest)
     runner.until(lambda: runner.coordinator.league.players["main"].generation == 1)
     assert runner.is_lost.lost
 
 
-def test_an_order_is_followed_once(ruled):
-    """However often it is heard."""
+def test_a_freeze_request_is_fulfilled_once(ruled):
+    """Repeated messages change nothing."""
     runner = ruled(Reset(player="main", reason="x"))
     runner.until(lambda: runner.coordinator.league.players["main"].generation == 1)
     (order, *_) = runner.messages(FreezeRequest)
@@ -311,8 +311,8 @@ def test_an_order_is_followed_once(ruled):
     assert not runner.coordinator.rule_runner.requests.pending
 
 
-def test_nobody_starts_anew_from_a_model_that_does_not_fit(tables, tmp_path):
-    """The line says who, why and what to do; nothing of it is committed, so the run can be resumed."""
+def test_a_reset_to_a_model_that_does_not_fit_is_an_error(tables, tmp_path):
+    """The message says what to do; nothing is committed, so the run can be resumed."""
     config = tables(players={"main": {}, "other": {}}, league={"every_matches": 8})
     config["players"]["other"] = {"algorithm": "ppo", "network": "mlp", "matchmaker": "dummy-uniform"}
     with league_runner(config, tmp_path / "run") as runner:
@@ -328,8 +328,8 @@ def test_nobody_starts_anew_from_a_model_that_does_not_fit(tables, tmp_path):
 
 
 @pytest.mark.parametrize("moment", ["ordered", "frozen", "committed"])
-def test_a_learner_that_dies_over_an_order_starts_anew_all_the_same(ruled, moment):
-    """Before it heard of it, before its model was committed, and before its first checkpoint."""
+def test_a_reset_survives_the_loss_of_the_learner(ruled, moment):
+    """Before it received the request, before its model was committed, and before its first checkpoint."""
     runner = ruled(Reset(player="main", reason="x"))
     league = runner.coordinator.league
     runner.until(lambda: runner.coordinator.rule_runner.requests.pending)
@@ -348,8 +348,8 @@ def test_a_learner_that_dies_over_an_order_starts_anew_all_the_same(ruled, momen
     assert runner.learner("main").state.generation_version > reset.version
 
 
-def test_a_learner_that_died_follows_an_order_to_freeze_once_it_has_learned_again(ruled):
-    """Its checkpoint holds the weights of its last model, which cannot be frozen twice; no order is lost over that."""
+def test_a_freeze_survives_the_loss_of_the_learner(ruled):
+    """Its checkpoint may hold the weights of its last model; the request is fulfilled after the next update."""
     runner = ruled(Freeze(player="main", reason="1"), players={"main": {"freeze_every_decisions": 0}})
     league = runner.coordinator.league
     runner.until(lambda: league.models)
@@ -361,9 +361,9 @@ def test_a_learner_that_died_follows_an_order_to_freeze_once_it_has_learned_agai
     assert not runner.coordinator.rule_runner.requests.pending
 
 
-def test_a_resumed_league_knows_its_generations(league):
-    """Births, shares and the learner's own count."""
-    runner = league(league=ANEW)
+def test_a_resume_restores_generations(league):
+    """Of the league and of the learner."""
+    runner = league(league=RESETS)
     runner.until(lambda: runner.coordinator.league.players["main"].generation == 1)
     runner.train(runner.coordinator.decisions + 200)
     runner.finish()
@@ -371,16 +371,16 @@ def test_a_resumed_league_knows_its_generations(league):
     generation = runner.learner("main").state.generation
     runner.close()
     runner.store.close()
-    resumed = league(league=ANEW)
+    resumed = league(league=RESETS)
     assert resumed.coordinator.league.players["main"] == view
     resumed.until(lambda: resumed.learner("main").state.welcomed)
     assert resumed.learner("main").state.generation == generation == view.generation
     resumed.until(lambda: resumed.coordinator.league.players["main"].generation > generation)
 
 
-def test_leagues_with_rules_repeat_themselves(league, tmp_path):
+def test_runs_with_rules_are_reproducible(league, tmp_path):
     """Same seed, same fixtures, same models, over several generations."""
-    runs = [league(run_dir=tmp_path / name, league=ANEW) for name in "ab"]
+    runs = [league(run_dir=tmp_path / name, league=RESETS) for name in "ab"]
     for runner in runs:
         runner.until(lambda runner=runner: runner.coordinator.league.players["main"].generation == 2)
         runner.finish()

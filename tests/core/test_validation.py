@@ -1,4 +1,4 @@
-"""What matchmakers answer is checked before the league relies on it, and the line says who answered what."""
+"""Checks of the values that matchmakers and rules return."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ GOOD = Pairing(opponents=("random",), reason="test")
 
 
 @pytest.fixture
-def standing(league):
-    """Return a league with a frozen model, and the game it plays."""
+def league_and_spec(league):
+    """Return a league with a frozen model, and its environment."""
     coordinator = league(anchors=("random",)).coordinator
     digest = save_arrays(coordinator.league.store.run_dir / "models", {"w": np.zeros(3)}, {"player": "main"})
     coordinator.league.freeze("main", hash=digest, decisions=1, version=1, manifest={})
@@ -25,9 +25,9 @@ def standing(league):
 
 
 @pytest.mark.parametrize("opponent", ["random", "main@1", "main@1+"])
-def test_whoever_can_play_may_be_an_opponent(standing, opponent):
-    """Anchors, frozen models and the present live weights."""
-    league, spec = standing
+def test_playable_participants_may_be_opponents(league_and_spec, opponent):
+    """Anchors, frozen models and present live weights."""
+    league, spec = league_and_spec
     pairing = Pairing(opponents=(opponent,), reason="test")
     assert checked_pairing(pairing, league, spec) is pairing
 
@@ -53,17 +53,17 @@ def test_whoever_can_play_may_be_an_opponent(standing, opponent):
         (evolve(GOOD, scenario=Scenario(parameters={"x": float("nan")})), "x is nan; expected a finite"),
     ],
 )
-def test_a_pairing_that_cannot_be_is_refused(standing, pairing, problem):
-    """It says what was answered and what was expected."""
-    league, spec = standing
+def test_an_invalid_pairing_is_refused(league_and_spec, pairing, problem):
+    """The message holds the value and what was expected."""
+    league, spec = league_and_spec
     with pytest.raises(ContractError, match=problem):
         checked_pairing(pairing, league, spec)
 
 
 @pytest.mark.parametrize("pair", [None, ("random", "main@1"), ["main@1", "main@1"]])
-def test_frozen_models_and_anchors_are_rated(standing, pair):
-    """Or nobody."""
-    league, _ = standing
+def test_frozen_models_and_anchors_are_rated(league_and_spec, pair):
+    """None is valid, too."""
+    league, _ = league_and_spec
     assert checked_evaluation(pair, league) == (None if pair is None else tuple(pair))
 
 
@@ -75,9 +75,9 @@ def test_frozen_models_and_anchors_are_rated(standing, pair):
         ("random", "next_evaluation: expected a tuple of names, got 'random'"),
     ],
 )
-def test_an_evaluation_that_cannot_be_is_refused(standing, pair, problem):
-    """Live weights change while they are rated."""
-    league, _ = standing
+def test_an_invalid_evaluation_is_refused(league_and_spec, pair, problem):
+    """Live weights cannot be rated, because they change."""
+    league, _ = league_and_spec
     with pytest.raises(ContractError, match=problem):
         checked_evaluation(pair, league)
 
@@ -92,26 +92,26 @@ def test_an_evaluation_that_cannot_be_is_refused(standing, pair, problem):
         ),
     ],
 )
-def test_a_change_of_pools_that_cannot_be_is_refused(standing, change, problem):
-    """Before any of the answer is followed."""
-    league, _ = standing
+def test_an_impossible_pool_change_is_refused(league_and_spec, change, problem):
+    """Before any change of the sequence is applied."""
+    league, _ = league_and_spec
     good = PoolChange(pool="p", model="main@1", enters=True)
     assert checked_pool_changes(iter([good]), league) == [good]
     with pytest.raises(ContractError, match=problem):
         checked_pool_changes([good, change], league)
 
 
-def test_a_rule_answers_changes(standing):
-    """Other objects are none."""
-    league, _ = standing
+def test_a_rule_returns_changes(league_and_spec):
+    """Other objects are refused."""
+    league, _ = league_and_spec
     assert checked_changes([Freeze(player="main", reason="x")], league)
     with pytest.raises(ContractError, match=r"not a change of ludus\.rule in 'Freeze' — fix its decide"):
         checked_changes(["Freeze"], league)
 
 
-def test_a_rule_leaves_somebody_to_train(standing):
-    """It is told when it answers, and not when the next match is to be chosen."""
-    league, _ = standing
+def test_a_rule_leaves_one_player_with_a_share(league_and_spec):
+    """The error is raised when the rule returns, not at the next fixture."""
+    league, _ = league_and_spec
     waits = Share(player="main", share=0)
     assert checked_changes([waits, Share(player="main", share=1)], league)
     with pytest.raises(ContractError, match="every player's share of the ticks would be 0"):
@@ -125,9 +125,9 @@ def test_a_rule_leaves_somebody_to_train(standing):
         (checked_pool_changes, "on_model_frozen returned None; expected a sequence of changes"),
     ],
 )
-def test_no_answer_is_none(standing, checked, problem):
-    """Nothing to change is an empty list."""
-    league, _ = standing
+def test_none_is_no_sequence_of_changes(league_and_spec, checked, problem):
+    """No change is an empty sequence."""
+    league, _ = league_and_spec
     assert checked([], league) == []
     with pytest.raises(ContractError, match=problem):
         checked(None, league)
