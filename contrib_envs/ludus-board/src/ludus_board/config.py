@@ -12,7 +12,7 @@ __all__ = ["MinimaxConfig"]
 class MinimaxConfig:
     """Options of the agent ``connect4-minimax``."""
 
-    depth: int = option(3, whole(1, 8), help="plies the agent looks ahead, 1 to 8; each costs up to seven times more")
+    depth: int = option(3, whole(1, 8), help="plies that the agent searches, 1 to 8; each costs up to seven times more")
     evaluate: str = option(
         "zero",
         one_of("zero", "windows"),

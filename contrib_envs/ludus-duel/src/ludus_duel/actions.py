@@ -4,7 +4,7 @@ from __future__ import annotations
 
 __all__ = ["ACTIONS", "NUMBER", "SIDES", "parse_action"]
 
-#: The sides a blow comes from and a stance covers.
+#: Sides of strikes and stances.
 SIDES = ("left", "top", "right")
 
 #: Every action, in the order of the numbers.

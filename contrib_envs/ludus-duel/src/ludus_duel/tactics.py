@@ -192,9 +192,9 @@ class Tactics:
         situation = self.situation
         held = _HELD[situation.kind] & (situation.own_kind == KIND["idle"])
         long = situation.remaining > 0.8 - _EPSILON_S
-        blow = np.where(long, _HEAVY, _LIGHT) + self.rng.integers(len(SIDES), size=len(held))
+        strike = np.where(long, _HEAVY, _LIGHT) + self.rng.integers(len(SIDES), size=len(held))
         walled = situation.wall < 0.25
-        action = np.where(walled & ~long, NUMBER["throw-forward"], blow)
+        action = np.where(walled & ~long, NUMBER["throw-forward"], strike)
         return Answer(held & (situation.remaining > 0.2) & self._chance(max(self.skill.punish, 0.5)), action)
 
     def counter(self) -> Answer:

@@ -19,7 +19,7 @@ _RETURN = optional(Check("a number", at_least(float("-inf")).accepts))
 
 @frozen(kw_only=True)
 class GymnasiumConfig:
-    """Which Gymnasium environment, and how it becomes a ludus environment."""
+    """Options of the environment ``gymnasium``."""
 
     id: str = option(
         "CartPole-v1", help='an id of Gymnasium\'s registry; "module:id" imports a module first', lasting=True
@@ -28,17 +28,17 @@ class GymnasiumConfig:
     wrappers: Sequence[str] = option(
         (),
         _WRAPPERS,
-        help="Gymnasium wrappers around each copy, innermost first; none that learns from match to match",
+        help="Gymnasium wrappers around each copy, innermost first; without running statistics",
         lasting=True,
     )
-    workers: int = option(0, at_least(0), help="processes to spread the matches over; 0 plays them one after another")
+    workers: int = option(0, at_least(0), help="processes that share the matches; 0 plays them one after another")
     vectorized: str = option(
         "auto",
         one_of("auto", "series", "native"),
         help="native steps all matches in one call where the environment has such an implementation that plays the "
         "same matches; auto uses it where it can",
     )
-    max_ticks: int = option(0, at_least(0), help="truncate matches after so many ticks; 0 takes the registry's limit")
+    max_ticks: int = option(0, at_least(0), help="ticks after which to truncate matches; 0 takes the registry's limit")
     win_return: float | None = option(
         None, _RETURN, help="a match with at least this return is won; by default the registry's reward threshold"
     )

@@ -17,7 +17,7 @@ _GAME = Check(
 
 @frozen(kw_only=True)
 class OpenSpielConfig:
-    """Which OpenSpiel game, and what its players see."""
+    """Options of the environment ``openspiel``."""
 
     game: str = option(
         "kuhn_poker",
@@ -28,12 +28,12 @@ class OpenSpielConfig:
     observation: str = option(
         "auto",
         one_of("auto", "information_state", "observation"),
-        help="which tensor players see: all that they know, or the present only; auto: the information state in games "
-        "of imperfect information that have one, otherwise the observation",
+        help="tensor that players observe: all their information, or the present only; auto: the information state in "
+        "games of imperfect information that have one, otherwise the observation",
         lasting=True,
     )
-    workers: int = option(0, at_least(0), help="processes to spread the matches over; 0 plays them one after another")
-    max_ticks: int = option(0, at_least(0), help="truncate matches after so many ticks; 0 leaves it to the rules")
+    workers: int = option(0, at_least(0), help="processes that share the matches; 0 plays them one after another")
+    max_ticks: int = option(0, at_least(0), help="ticks after which matches are truncated; 0 leaves it to the rules")
 
 
 @frozen(kw_only=True)
@@ -44,12 +44,12 @@ class MCTSConfig:
     rollouts: int = option(1, at_least(1), help="random matches played out from each new leaf; ≥ 1")
     uct_c: float = option(2.0, above(0), help="weight of exploration, in utilities; > 0")
     solve: bool = option(True, help="positions whose value is proven count as solved")
-    max_memory_mb: int = option(256, at_least(1), help="size of the tree at most, in MiB; ≥ 1")
+    max_memory_mb: int = option(256, at_least(1), help="greatest size of the tree in MiB; ≥ 1")
 
 
 @frozen(kw_only=True)
 class CFRConfig:
     """Options of the agent ``openspiel-cfr``: the average policy of counterfactual regret minimisation."""
 
-    iterations: int = option(100, at_least(1), help="passes over the whole game tree, made when the agent is; ≥ 1")
-    variant: str = option("cfr+", one_of("cfr", "cfr+"), help="cfr, or cfr+, which gets close sooner")
+    iterations: int = option(100, at_least(1), help="passes over the game tree at construction; ≥ 1")
+    variant: str = option("cfr+", one_of("cfr", "cfr+"), help="cfr, or cfr+, which converges faster")

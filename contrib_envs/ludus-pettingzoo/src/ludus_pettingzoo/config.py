@@ -19,7 +19,7 @@ _ID = Check(
 
 @frozen(kw_only=True)
 class PettingZooConfig:
-    """Which PettingZoo environment, and how it becomes a ludus environment."""
+    """Options of the environment ``pettingzoo``."""
 
     id: str = option(
         "classic/connect_four_v3",
@@ -31,20 +31,22 @@ class PettingZooConfig:
     api: str = option(
         "auto",
         one_of("auto", "aec", "parallel"),
-        help="which of PettingZoo's two interfaces to play; auto prefers parallel where the environment offers it",
+        help="PettingZoo interface to use; auto prefers parallel where the environment has it",
     )
     unwrap: bool = option(
         True,
-        help="leave out PettingZoo's wrappers that check the order of calls and the legality of actions, which ludus "
-        "guarantees anyway; they cost half of the time of a small game",
+        help="remove PettingZoo's wrappers that check the order of calls and the legality of actions, which ludus "
+        "guarantees; they take half of the time of a small game",
     )
-    workers: int = option(0, at_least(0), help="processes to spread the matches over; 0 plays them one after another")
-    max_ticks: int = option(0, at_least(0), help="truncate matches after so many ticks; 0 leaves it to the environment")
+    workers: int = option(0, at_least(0), help="processes that share the matches; 0 plays them one after another")
+    max_ticks: int = option(
+        0, at_least(0), help="ticks after which to truncate matches; 0 leaves it to the environment"
+    )
     teams: Mapping[str, Sequence[str]] = option(
         {}, help='agents of each team, as names or patterns ("adversary_*"); empty makes every agent its own team'
     )
     outcome: str = option(
         "total",
         one_of("total", "last", "positive"),
-        help="who wins: the highest total reward of a match, the highest reward of its last tick, or a total above 0",
+        help="winners: highest total reward of a match, highest reward of its last tick, or every total above 0",
     )

@@ -15,7 +15,7 @@ class Pong2pConfig:
     observation: str = option(
         "vector",
         one_of("vector", "image", "both"),
-        help="what a seat sees: vector (10 numbers), image (42 by 42 by 2 bytes), or both as two leaves",
+        help="observation of a seat: vector (10 numbers), image (42 by 42 by 2 bytes), or both as two leaves",
     )
     points: int = option(5, whole(1, 100), help="points that win the match; 1 to 100")
     max_ticks: int = option(2000, whole(1, 1_000_000), help="the match is truncated after so many ticks; ≥ 1")
@@ -24,10 +24,10 @@ class Pong2pConfig:
         0.0, between(0.0, 1.0), help="reward for returning the ball; [0, 1]; above 0 the game is not zero-sum"
     )
     paddle_length: float = option(8.0, between(1.0, 40.0), help="length of a paddle; [1, 40]")
-    paddle_speed: float = option(1.5, between(0.0, 40.0), help="how far a paddle moves in a frame; [0, 40]")
-    ball_speed: float = option(1.5, between(0.1, 38.0), help="how far a served ball flies in a frame; [0.1, 38]")
-    ball_speed_max: float = option(4.0, between(0.1, 38.0), help="the ball is never faster than this; [0.1, 38]")
-    speed_up: float = option(1.08, between(1.0, 2.0), help="every hit multiplies the speed of the ball by this; [1, 2]")
+    paddle_speed: float = option(1.5, between(0.0, 40.0), help="units that a paddle moves per frame; [0, 40]")
+    ball_speed: float = option(1.5, between(0.1, 38.0), help="units that a served ball moves per frame; [0.1, 38]")
+    ball_speed_max: float = option(4.0, between(0.1, 38.0), help="greatest speed of the ball; [0.1, 38]")
+    speed_up: float = option(1.08, between(1.0, 2.0), help="factor of every hit on the speed of the ball; [1, 2]")
     steepness: float = option(
         1.5, between(0.0, 5.0), help="slope at which the tip of a paddle returns the ball; its middle: 0; [0, 5]"
     )
@@ -38,19 +38,17 @@ class Pong2pConfig:
 class FollowerConfig:
     """Options of the agent ``pong2p-follower``."""
 
-    strength: str = option(
-        "easy", one_of("easy", "hard"), help="easy or hard: gives the options below that are not set their values"
-    )
+    strength: str = option("easy", one_of("easy", "hard"), help="easy or hard: sets the defaults of the options below")
     delay: int | None = option(
-        None, optional(whole(0, 100)), help="how many ticks old the ball is that it sees; 0 to 100; easy 2, hard 0"
+        None, optional(whole(0, 100)), help="delay of the observed ball in ticks; 0 to 100; easy 2, hard 0"
     )
     speed: float | None = option(
-        None, optional(between(0.0, 1.0)), help="share of the paddle's speed it uses; [0, 1]; easy 0.7, hard 1"
+        None, optional(between(0.0, 1.0)), help="share of the paddle's speed that it uses; [0, 1]; easy 0.7, hard 1"
     )
     error: float | None = option(
         None,
         optional(at_least(0.0)),
-        help="how far from its middle it may let the ball come, at random for each approach; ≥ 0; easy 4.5, hard 3.5",
+        help="greatest random offset of its target from the ball, drawn per approach; ≥ 0; easy 4.5, hard 3.5",
     )
 
 
@@ -58,4 +56,4 @@ class FollowerConfig:
 class RandomConfig:
     """Options of the agent ``pong2p-random``."""
 
-    hold: float = option(4.0, at_least(1.0), help="mean number of ticks before it chooses anew; ≥ 1")
+    hold: float = option(4.0, at_least(1.0), help="mean number of ticks that an action is repeated; ≥ 1")

@@ -42,7 +42,7 @@ class MatrixGameConfig:
     preset: str = option(
         "rock-paper-scissors",
         one_of("rock-paper-scissors", "matching-pennies", "prisoners-dilemma"),
-        help="the game, unless payoff is given; matching-pennies: seat 0 wins where both show the same side",
+        help="the game, unless payoff is given; matching-pennies: seat 0 wins if both show the same side",
     )
     payoff: tuple[tuple[float, ...], ...] = option(
         (), _PAYOFF, help="what seat 0 receives per round: row = own choice, column = the other's; empty: the preset's"
@@ -66,9 +66,9 @@ class MatrixFixedConfig:
 class MemoryGameConfig:
     """Options of the environment ``memory-game``."""
 
-    choices: int = option(4, whole(2, 64), help="different cues, 2 to 64; who does not remember is right once in these")
+    choices: int = option(4, whole(2, 64), help="different cues, 2 to 64; a guess is right once in so many")
     delay: int = option(6, whole(1, 10_000), help="ticks between the cue and the question, 1 to 10000")
-    distractor: bool = option(True, help="whether another symbol, drawn by lot, is shown on each tick of the delay")
+    distractor: bool = option(True, help="whether a random symbol is shown on each tick of the delay")
 
 
 @frozen(kw_only=True)
@@ -110,7 +110,7 @@ class LabelsConfig:
     )
     keyed: bool = option(
         False,
-        help="what is asked of a label is what is shown of it plus a key, so that the network has to combine both",
+        help="the target of a label is the shown choice plus a key, so that the network has to combine both",
     )
 
 
@@ -145,7 +145,7 @@ class TargetsConfig:
     """Options of the environment ``targets``."""
 
     kinds: int = option(
-        4, whole(2, 64), help="different kinds of entities, 2 to 64; one present entity is of that sought"
+        4, whole(2, 64), help="different kinds of entities, 2 to 64; one present entity is of the wanted kind"
     )
     buttons: int = option(3, whole(1, 64), help="different buttons, 1 to 64; the observation says which is right")
 
