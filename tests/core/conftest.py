@@ -267,7 +267,7 @@ class Desk:
         self.learner.handle(peer, Segments(player="main", block=number, pid=pid, arrays=arrays))
 
     def acked(self, peer="sampler-0"):
-        """Return the last block that a sampler heard to be taken."""
+        """Return the last block that is acknowledged to a sampler."""
         acked = [message.acked for who, message in self.link.sent if who == peer and isinstance(message, Credit)]
         return acked[-1] if acked else None
 
@@ -286,13 +286,13 @@ def logging_actor():
 
 @pytest.fixture
 def new_desk(tmp_path):
-    """Return a maker of learners that nobody has welcomed yet, all in one folder."""
+    """Return a maker of learners without a welcome, all in one folder."""
     return partial(Desk, tmp_path)
 
 
 @pytest.fixture
 def desk(new_desk):
-    """Return a learner that was welcomed."""
+    """Return a learner after its welcome."""
     made = new_desk()
     made.welcome()
     return made

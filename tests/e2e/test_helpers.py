@@ -1,4 +1,4 @@
-"""Learners of several processes: a run loses nothing by its helpers, whatever happens to them."""
+"""Learners of several processes: a run loses no committed work when its helpers die."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ VICTIMS = {"learner": ("learner-main_agent",), "helper": (HELPER,), "coordinator
 
 
 def helpers(run):
-    """Return how many helpers took part of late, by what the learner says; -1 where it says nothing."""
+    """Return how many helpers the learner reported last; -1 without a report."""
     path = run.folder / "metrics.jsonl"
     lines = path.read_text(encoding="utf-8").splitlines()[-1:] if path.exists() else []
     return int(next((json.loads(line)["m"].get("learner/main_agent/helpers", -1) for line in lines), -1))
 
 
 def is_training_together(run):
-    """Return a condition for a run to go on from: there is something to lose, and the helper takes part."""
+    """Return a condition: models and ratings exist, and the helper takes part."""
     return lambda state: len(state.models) >= 2 and state.rated > 0 and helpers(run) == 1
 
 
 @pytest.mark.slow
-def test_a_learner_and_its_helper_are_killed_and_find_each_other_again(campaign, check_stop, league):
-    """A learner goes on without its helper and takes it in again; nothing committed is lost, nobody stays."""
+def test_killed_learners_and_helpers_form_a_group_again(campaign, check_stop, league):
+    """A learner goes on without its helper; no committed work is lost, and no process is left."""
     run = league("players.main_agent.learner_processes=2")
     run.victims = VICTIMS
     run.train()
@@ -45,7 +45,7 @@ def test_a_learner_and_its_helper_are_killed_and_find_each_other_again(campaign,
 
 @pytest.mark.slow
 def test_a_learner_goes_on_without_a_helper_that_hangs(campaign, league):
-    """It computes the update alone that it had begun with it; the helper is replaced, and nobody else."""
+    """It computes the update again without it; only the helper is replaced."""
     run = league("players.main_agent.learner_processes=2", "run.stall_s=8")
     run.train()
     run.wait_for(is_training_together(run))
@@ -63,8 +63,8 @@ def test_a_learner_goes_on_without_a_helper_that_hangs(campaign, league):
     )
 
 
-def test_an_algorithm_that_learns_in_one_process_is_not_given_more(ludus, toml, tmp_path):
-    """In one line, before anything is written."""
+def test_several_processes_are_rejected_for_other_algorithms(ludus, toml, tmp_path):
+    """By one line, before anything is written."""
     path = toml(run={"workers": 1})
     done = ludus("train", path, "--run", tmp_path / "run", "--set", "players.main.learner_processes=2")
     assert done.status == 1

@@ -67,7 +67,7 @@ class Joined:
 
 @pytest.fixture
 def address():
-    """Return an address at which nobody listens, with a port that nobody is given who asks for any."""
+    """Return a free address, with a port that the system does not assign by itself."""
     while True:
         port = random.randrange(20_000, 32_000)
         with suppress(OSError), socket.create_server(("127.0.0.1", port)):
@@ -76,7 +76,7 @@ def address():
 
 @pytest.fixture
 def run(light_league, address, tmp_path):
-    """Return a run that machines may join."""
+    """Return a run that other hosts may join."""
     make_keys(tmp_path / "keys", "join")
     hosts = (f"run.hosts.listen={address}", f"run.hosts.key={tmp_path / 'keys' / 'run.key'}")
     return light_league("run.launcher=hosts", *hosts)
@@ -84,7 +84,7 @@ def run(light_league, address, tmp_path):
 
 @pytest.fixture
 def joined(campaign, address, tmp_path, run):
-    """Return a maker of machines that join."""
+    """Return a maker of hosts that join."""
     made = []
 
     def make(*options, key=tmp_path / "keys" / "join.key", **environment):
@@ -96,8 +96,8 @@ def joined(campaign, address, tmp_path, run):
         one.close()
 
 
-def goes_on(run):
-    """Wait until more was played and learned from."""
+def wait_for_progress(run):
+    """Wait until further matches were played and learned from."""
     before = run.state
     run.wait_for(
         lambda now: now.trained > before.trained and now.learned["decisions/main_agent"] > sum(before.learned.values())
@@ -105,41 +105,41 @@ def goes_on(run):
 
 
 @pytest.mark.slow
-def test_another_machine_plays(run, joined, campaign):
-    """With nobody here to play all is played there, against frozen models too, whatever is killed; then it leaves."""
+def test_a_remote_sampler_plays(run, joined, campaign):
+    """The only running sampler is remote; it plays against frozen models whatever is killed, and leaves."""
     run.train()
     there = joined()
     there.waits_for("elsewhere takes part with 1 sampler")
     campaign.wait(lambda: "elsewhere takes part with 1 sampler" in run.output)
     run.wait_for(lambda now: len(now.models) >= 2)
     os.kill(run.pids["sampler-0"], signal.SIGSTOP)  # shorter than it takes to be missed
-    goes_on(run)
+    wait_for_progress(run)
     campaign.wait(lambda: any((there.folder / "models").iterdir()))
     os.kill(there.pids["sampler-elsewhere-0"], signal.SIGKILL)
     there.waits_for("sampler-elsewhere-0: was killed by signal 9 — restarted")
-    goes_on(run)
+    wait_for_progress(run)
     for name in ("service-gateway", "learner-main_agent"):
         os.kill(run.pids[name], signal.SIGKILL)
         campaign.wait(lambda said=f"{name}: was killed by signal 9 — restarted": said in run.output)
-        goes_on(run)
+        wait_for_progress(run)
     os.kill(run.pids["sampler-0"], signal.SIGCONT)
     there.process.send_signal(signal.SIGINT)
     assert there.ends() == 130
     assert there.output.endswith("SIGINT: leaving the run (again: at once)\nleft the run: interrupted\n")
     campaign.wait(lambda: "elsewhere does not take part any more" in run.output)
-    goes_on(run)
+    wait_for_progress(run)
     assert run.problems() == []
 
 
 @pytest.mark.slow
-def test_a_machine_waits_for_its_run(run, joined, campaign):
-    """It may start first; after the run was killed it goes on with the next; when that is stopped all end."""
+def test_a_host_waits_for_its_run(run, joined, campaign):
+    """It may start first, goes on with a resumed run, and ends when the run is stopped."""
     there = joined()
     there.waits_for("waiting for the run at")
     run.train()
     there.waits_for("takes part")
     campaign.wait(lambda: "elsewhere takes part" in run.output)
-    goes_on(run)
+    wait_for_progress(run)
     before = set(run.pids.values())
     run.process.kill()
     run.process.wait()
@@ -147,7 +147,7 @@ def test_a_machine_waits_for_its_run(run, joined, campaign):
     run.resume()
     there.waits_for("the run was started again")
     campaign.wait(lambda: run.output.count("elsewhere takes part") >= 2)
-    goes_on(run)
+    wait_for_progress(run)
     pids = list(there.pids.values())
     run.process.send_signal(signal.SIGINT)
     assert run.process.wait(60) == 130
@@ -158,8 +158,8 @@ def test_a_machine_waits_for_its_run(run, joined, campaign):
     assert run.problems() == []
 
 
-def test_who_may_not_join_is_told(run, joined, tmp_path, campaign):
-    """One line and status 1; the run goes on."""
+def test_a_rejected_key_is_reported(run, joined, tmp_path, campaign):
+    """By one line and status 1; the run goes on."""
     run.train()
     make_keys(tmp_path / "others", "join")
     key = tmp_path / "keys" / "join.key"
@@ -170,14 +170,14 @@ def test_who_may_not_join_is_told(run, joined, tmp_path, campaign):
     assert there.ends() == 1
     assert there.output.splitlines()[-1].startswith("error: the run rejects this key")
     listed.write_text(allowed)
-    goes_on(run)
+    wait_for_progress(run)
 
 
-def test_a_machine_without_a_plugin_cannot_join(run, joined):
-    """It says what is missing; the run goes on."""
+def test_a_host_without_a_plugin_cannot_join(run, joined):
+    """It reports what is missing; the run goes on."""
     run.train()
     there = joined(LUDUS_BLOCK_PLUGINS="dummy")
     assert there.ends() == 1
     assert "error: " in there.output
     assert "dummy-count" in there.output
-    goes_on(run)
+    wait_for_progress(run)

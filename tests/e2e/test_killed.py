@@ -1,4 +1,4 @@
-"""A run loses nothing when its processes are killed, stopped or interrupted."""
+"""A run loses no committed work when its processes are killed, suspended or interrupted."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ RULES_ACT_SOON = ("league.restart-from.decisions=1000", "league.alphastar.most_d
 
 
 def is_training(state):
-    """Return whether a run has got so far that there is something to lose."""
+    """Return whether there is committed work that could be lost."""
     return len(state.models) >= 2 and state.rated > 0
 
 
 @pytest.mark.slow
-def test_whatever_is_killed_the_run_goes_on(campaign, league):
-    """Workers are replaced; after the coordinator `ludus resume` goes on; nothing committed is lost, nobody stays."""
+def test_a_run_survives_any_killed_process(campaign, league):
+    """Workers are replaced; `ludus resume` follows the coordinator. No committed work is lost, no process is left."""
     run = league()
     run.train()
     run.wait_for(is_training)
@@ -41,7 +41,7 @@ def test_whatever_is_killed_the_run_goes_on(campaign, league):
 
 @pytest.fixture
 def league_with_rules(campaign, tmp_path, monkeypatch):
-    """Return a league of four algorithms whose shares, pools and generations change all the time."""
+    """Return a league of four algorithms with changing shares, pools and generations."""
     monkeypatch.syspath_prepend(BENCHMARKS)
     run = campaign.league_with_rules(tmp_path / "run", settings=("run.workers=1", *RULES_ACT_SOON))
     yield run
@@ -49,14 +49,14 @@ def league_with_rules(campaign, tmp_path, monkeypatch):
 
 
 def generations(run):
-    """Return how often players of a run have started anew."""
+    """Return how often players of a run were reset."""
     with Store.read(run.folder) as store:
         return sum(len(view.generation_starts) - 1 for view in League.of(store).players.values())
 
 
 @pytest.mark.slow
-def test_a_league_with_rules_is_what_its_log_says_whatever_is_killed(campaign, league_with_rules):
-    """Workers of each kind, the coordinator, and everything at once: pools, payoffs and the rest are as logged."""
+def test_a_league_with_rules_matches_its_log_after_kills(campaign, league_with_rules):
+    """Workers of each kind, the coordinator, and all at once: pools, payoffs and the rest."""
     run = league_with_rules
     run.train()
     run.wait_for(lambda state: len(state.learned) == 5 and state.rated > 0 and generations(run))
@@ -78,7 +78,7 @@ def test_a_league_with_rules_is_what_its_log_says_whatever_is_killed(campaign, l
 
 @pytest.mark.slow
 def test_an_interrupt_stops_cleanly(check_stop, league):
-    """While all that there is to do is being done."""
+    """While all kinds of workers are busy."""
     run = league()
     run.train()
     run.wait_for(is_training)
@@ -86,7 +86,7 @@ def test_an_interrupt_stops_cleanly(check_stop, league):
 
 
 def test_a_termination_saves_the_last_weights(check_stop, light_league):
-    """Where nothing has been saved so far."""
+    """Even if no checkpoint was written before."""
     run = light_league("run.checkpoint_s=3600", "players.main_agent.freeze_every_decisions=1000000000")
     run.train()
     run.wait_for(lambda state: state.trained > 300)
@@ -95,7 +95,7 @@ def test_a_termination_saves_the_last_weights(check_stop, light_league):
 
 
 def test_a_second_interrupt_stops_at_once(campaign, light_league):
-    """Though a worker cannot end by itself; what was committed stays."""
+    """Even if a worker hangs; committed work stays."""
     run = light_league()
     run.train()
     run.wait_for(is_training)
@@ -113,7 +113,7 @@ def test_a_second_interrupt_stops_at_once(campaign, light_league):
 
 
 def test_an_interrupt_while_workers_start_stops_soon(campaign, league):
-    """Nobody waits for those that have said nothing yet, as they have nothing to lose."""
+    """Starting workers are not waited for, since they hold no unsaved state."""
     run = league()
     run.train()
     campaign.wait(lambda: len(run.pids) == 4, timeout_s=30)
@@ -125,7 +125,7 @@ def test_an_interrupt_while_workers_start_stops_soon(campaign, league):
 
 
 def test_a_start_that_was_killed_halfway_can_be_resumed(light_league):
-    """The database is there first; it holds what the missing run.toml said."""
+    """The database is written first, with the configuration of the missing run.toml."""
     run = light_league()
     run.train()
     run.wait_for(is_training)
@@ -137,8 +137,8 @@ def test_a_start_that_was_killed_halfway_can_be_resumed(light_league):
     assert (run.folder / "run.toml").read_text(encoding="utf-8").startswith("[run]")
 
 
-def test_a_run_whose_folder_is_moved_can_be_resumed_where_it_lies(light_league, tmp_path):
-    """It ends with one line, and leaves nothing by the old name that belongs to the league."""
+def test_a_run_can_be_resumed_after_its_folder_was_moved(light_league, tmp_path):
+    """It ends with one line, and writes nothing under the old name."""
     run = light_league()
     run.train()
     run.wait_for(is_training)
@@ -154,18 +154,18 @@ def test_a_run_whose_folder_is_moved_can_be_resumed_where_it_lies(light_league, 
 
 
 @pytest.fixture(scope="module")
-def impatient(campaign, tmp_path_factory):
+def short_timeout(campaign, tmp_path_factory):
     """Return a league that replaces a worker after 6 seconds of silence."""
-    run = campaign.League(tmp_path_factory.mktemp("impatient") / "run", settings=("run.stall_s=6",), source=LIGHT)
+    run = campaign.League(tmp_path_factory.mktemp("short_timeout") / "run", settings=("run.stall_s=6",), source=LIGHT)
     run.train()
     yield run
     run.close()
 
 
 @pytest.mark.slow
-def test_a_stopped_sampler_is_replaced(campaign, impatient):
+def test_a_suspended_sampler_is_replaced(campaign, short_timeout):
     """After `run.stall_s` of silence."""
-    run = impatient
+    run = short_timeout
     run.wait_for(is_training)
     first = run.pids["sampler-0"]
     os.kill(first, signal.SIGSTOP)
@@ -176,9 +176,9 @@ def test_a_stopped_sampler_is_replaced(campaign, impatient):
 
 
 @pytest.mark.slow
-def test_a_stopped_coordinator_blames_nobody(impatient):
-    """While it hears nothing itself, workers are not silent; afterwards the same ones go on."""
-    run = impatient
+def test_workers_of_a_suspended_coordinator_are_not_restarted(short_timeout):
+    """It receives no messages meanwhile; afterwards the same workers go on."""
+    run = short_timeout
     run.wait_for(is_training)
     pids, said = run.pids, len(run.output)
     os.kill(pids["coordinator"], signal.SIGSTOP)

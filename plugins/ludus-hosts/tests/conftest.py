@@ -1,4 +1,4 @@
-"""What the tests of runs on several machines share: keys, sockets that are closed, waiting for what must come."""
+"""Fixtures of the tests of runs on several machines: keys, sockets that are closed, waiting with a timeout."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ PATIENCE_S = 20.0
 
 
 def wait_until(condition, *, meanwhile=lambda: time.sleep(0.005)):
-    """Wait until a condition holds, and return what it found."""
+    """Wait until a condition holds, and return its value."""
     deadline = time.monotonic() + PATIENCE_S
     while not (found := condition()):
-        assert time.monotonic() < deadline, "what was waited for did not come"
+        assert time.monotonic() < deadline, "the condition did not hold in time"
         meanwhile()
     return found
 
 
 class Wire:
-    """Makes listeners and lines, each with sockets of its own, and closes them."""
+    """Makes listeners and connections with sockets of their own, and closes them."""
 
     def __init__(self, folder):
         self.folder = folder
@@ -48,13 +48,13 @@ class Wire:
         return made
 
     def listener(self, address="tcp://127.0.0.1:*"):
-        """Return somebody who listens and its address."""
+        """Return a listener and its address."""
         made = Listener(self.sockets(), address, self.folder / RUN_KEY)
         self._open.insert(0, made)
         return made, made.socket.getsockopt_string(zmq.LAST_ENDPOINT)
 
-    def hang_up(self, listener):
-        """End somebody who listens."""
+    def close_listener(self, listener):
+        """Close a listener."""
         self._open.remove(listener)
         listener.close()
         listener.socket.close(linger=0)
@@ -69,26 +69,26 @@ class Wire:
 
 @pytest.fixture
 def eventually():
-    """Return the function that waits."""
+    """Return the function that waits for a condition."""
     return wait_until
 
 
 @pytest.fixture
 def keys(tmp_path):
-    """Return a folder with the key of a run and one to join it."""
+    """Return a folder with the key files of a run and of a host."""
     make_keys(tmp_path / "keys", "join")
     return tmp_path / "keys"
 
 
 @pytest.fixture
 def key(keys):
-    """Return the key to join."""
+    """Return the key of a host."""
     return JoinKey.read(keys / "join.key")
 
 
 @pytest.fixture
 def wire(keys):
-    """Return a maker of listeners and lines."""
+    """Return a maker of listeners and connections."""
     made = Wire(keys)
     yield made
     made.close()
@@ -96,7 +96,7 @@ def wire(keys):
 
 @pytest.fixture
 def sockets():
-    """Return a private folder for sockets, with which goes one of shared memory."""
+    """Return a private folder for sockets; its shared memory folder is removed too."""
     made = private_ipc_dir()
     yield made
     for folder in (made, shared_path(made)):
@@ -105,7 +105,7 @@ def sockets():
 
 @pytest.fixture
 def free_address():
-    """Return an address at which nobody listens, with a port that nobody is given who asks for any."""
+    """Return a free address, with a port that the system does not assign by itself."""
     while True:
         port = random.randrange(20_000, 32_000)
         with suppress(OSError), socket.create_server(("127.0.0.1", port)):
@@ -114,7 +114,7 @@ def free_address():
 
 @pytest.fixture
 def joined():
-    """Return a maker of what a host is told of a run."""
+    """Return a maker of the answers that accept a host."""
 
     def make(*, run="ludus-run-1-a", sampling=(), algorithm="dummy-gradient", **more):
         tables = {
@@ -130,7 +130,7 @@ def joined():
 
 @pytest.fixture
 def options(key, tmp_path):
-    """Return a maker of how a machine takes part."""
+    """Return a maker of join options."""
     folder = tmp_path / "place"
     folder.mkdir()
     make = partial(JoinOptions, key=key, host="box", folder=folder, cache_bytes=10**9)
@@ -139,7 +139,7 @@ def options(key, tmp_path):
 
 @pytest.fixture
 def scripts(monkeypatch):
-    """Let a tiny script run in the place of every worker of a site; return the commands."""
+    """Run a tiny script instead of every worker of a host agent; return the commands."""
     commands = []
 
     def start(command):

@@ -144,7 +144,7 @@ def test_a_lost_connection_is_restored(wire, key, eventually):
     listener, address = wire.listener()
     line = wire.line(address, key)
     pass_through(eventually, listener, line)
-    wire.hang_up(listener)
+    wire.close_listener(listener)
     eventually(lambda: line.problem == "the connection was lost")
     again, _ = wire.listener(address)
     pass_through(eventually, again, line)

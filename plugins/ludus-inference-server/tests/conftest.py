@@ -1,4 +1,4 @@
-"""A server in a thread, and runtimes that ask it."""
+"""A server in a thread, and its clients."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def make_rows(n, seed=0):
 
 
 class Office:
-    """A private folder with a server that can be killed and started again, and runtimes around it."""
+    """A private folder with a server that can be killed and restarted, and its clients."""
 
     def __init__(self, stack, networks, **options):
         self.stack, self.networks = stack, networks
@@ -55,7 +55,7 @@ class Office:
         stack.callback(self.kill)
 
     def start(self):
-        """Start a server, which knows nothing of an earlier one."""
+        """Start a server without the state of an earlier one."""
         ready, self.end = threading.Event(), threading.Event()
         self.thread = threading.Thread(target=self._serve, args=(ready, self.end), daemon=True)
         self.thread.start()
@@ -71,14 +71,14 @@ class Office:
         service.close()
 
     def kill(self):
-        """End the server without a word to anybody."""
+        """End the server without a message."""
         if self.thread is not None:
             self.end.set()
             self.thread.join(20)
             self.thread = None
 
     def runtime(self, network=None, *, worker="sampler-0", player="main"):
-        """Return a runtime in this process that asks the server."""
+        """Return a client of the server."""
         module, request = network or make_network()
         site = ServiceEndpoint(worker=worker, player=player, sockets=self.sockets, service=self.name)
         made = make_client(self.config, module=module, request=request, site=site)
@@ -87,13 +87,13 @@ class Office:
 
     @property
     def counts(self):
-        """Return what the server has counted."""
+        """Return the counters of the server."""
         return self.service._server.counts
 
 
 @pytest.fixture
 def office():
-    """Return a maker of offices; the server runs."""
+    """Return a maker of offices with a running server."""
     with ExitStack() as stack:
 
         def make(networks=None, **options):

@@ -1,4 +1,4 @@
-"""What the tests of shared memory share."""
+"""Fixtures of the tests of shared memory."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ludus_local.memory import SharedFolder
 
 @pytest.fixture
 def shapes():
-    """Return names to shapes and dtypes of a block, an empty and a scalar one among them."""
+    """Return shapes and dtypes of a block by name, with an empty array and a scalar."""
     return {
         "image": ((3, 2, 5), np.dtype(np.uint8)),
         "flag": ((3, 2), np.dtype(bool)),
@@ -24,7 +24,7 @@ def shapes():
 
 @pytest.fixture
 def folder(tmp_path):
-    """Return a private folder as the sampler sees it."""
+    """Return a private folder as the sampler uses it."""
     path = tmp_path / "shared"
     path.mkdir(mode=0o700)
     return SharedFolder(path, "sampler-0")
@@ -32,7 +32,7 @@ def folder(tmp_path):
 
 @pytest.fixture
 def files_run_out():
-    """Return a context in which this process may open as many files as are left for what is no shared memory."""
+    """Return a context in which this process may open no further files of shared memory."""
 
     @contextmanager
     def run_out():
