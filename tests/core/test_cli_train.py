@@ -16,14 +16,14 @@ from ludus.errors import ConfigError, RunError
 
 
 def invoke(command, *arguments, code=0):
-    """Run a command and return what it prints."""
+    """Run a command and return its output."""
     result = CliRunner().invoke(command, [str(argument) for argument in arguments], catch_exceptions=False)
     assert result.exit_code == code, result.output
     return result.output
 
 
-def test_training_and_resuming(toml, tmp_path):
-    """The summary says how strong the player is and how to go on; limits count from the first start."""
+def test_train_and_resume(toml, tmp_path):
+    """The output holds the scores and the command that resumes; limits count from the first start."""
     folder = tmp_path / "r"
     text = invoke(train, toml(), "--run", folder, "--set", "run.decisions=800")
     assert "stopped: 800 decisions are learned" in text
@@ -36,22 +36,22 @@ def test_training_and_resuming(toml, tmp_path):
     assert (folder / "run.toml").read_text().count("1600") == 1
 
 
-def test_a_run_whose_time_is_over_goes_on_with_more_minutes(toml, tmp_path):
-    """Each limit has its own option."""
+def test_resume_with_more_minutes(toml, tmp_path):
+    """The suggested option is that of the reached limit."""
     text = invoke(train, toml(run={"decisions": 0, "minutes": 0.001}), "--run", tmp_path / "r")
     assert f"go on with: ludus resume {tmp_path / 'r'} --minutes MORE" in text
 
 
-def test_the_folder_is_named_after_the_file(toml, tmp_path, monkeypatch):
-    """Without --run."""
+def test_default_run_folder(toml, tmp_path, monkeypatch):
+    """It has the name of the file."""
     monkeypatch.chdir(tmp_path)
     data = json.loads(invoke(train, toml("tiny.toml", run={"decisions": 64}), "--json"))
     assert data["run"] == "runs/tiny"
     assert (tmp_path / "runs" / "tiny" / "run.toml").exists()
 
 
-def test_a_folder_may_be_called_like_an_option(toml, tmp_path, monkeypatch):
-    """Its report is shown, and the line that says how to go on is one that works."""
+def test_folder_named_like_an_option(toml, tmp_path, monkeypatch):
+    """The report is printed, and the suggested command works."""
     monkeypatch.chdir(tmp_path)
     text = invoke(train, toml(run={"decisions": 64}), "--run", "-x")
     assert "95 % interval" in text
@@ -60,16 +60,16 @@ def test_a_folder_may_be_called_like_an_option(toml, tmp_path, monkeypatch):
     invoke(resume, *shlex.split(line.replace("MORE", "128"))[5:])
 
 
-def test_without_other_plugins_a_run_is_as_good(toml, tmp_path, monkeypatch):
-    """It is only not shown."""
+def test_train_without_the_terminal_plugin(toml, tmp_path, monkeypatch):
+    """The run is not displayed."""
     monkeypatch.setenv(ALLOW_VARIABLE, "ludus-dummy")
     text = invoke(train, toml(run={"decisions": 64}, league={"rating": "dummy-share"}), "--run", tmp_path / "r")
     assert "stopped: 64 decisions are learned\ngo on with: ludus resume" in text
     assert "interval" not in text
 
 
-def test_a_misspelt_plugin_to_block_is_a_warning(toml, tmp_path, monkeypatch):
-    """Of every command that trains; it is not part of what is printed."""
+def test_misspelt_plugin_name_is_a_warning(toml, tmp_path, monkeypatch):
+    """It is printed on standard error by both commands."""
     monkeypatch.setenv(BLOCK_VARIABLE, "dumy")
     folder = tmp_path / "r"
     for command, *rest in ((train, toml(run={"decisions": 64}), "--run", folder), (resume, folder)):
@@ -80,7 +80,7 @@ def test_a_misspelt_plugin_to_block_is_a_warning(toml, tmp_path, monkeypatch):
 
 
 def test_shortcuts_are_overrides(toml, tmp_path):
-    """--minutes and --workers change the run's file."""
+    """--minutes and --workers change the stored configuration."""
     folder = tmp_path / "r"
     data = json.loads(
         invoke(train, toml(run={"decisions": 0, "workers": 1}), "--run", folder, "--minutes", 0.01, "--workers", 0,
@@ -90,8 +90,8 @@ def test_shortcuts_are_overrides(toml, tmp_path):
     assert 0.5 <= data["elapsed_s"] < 10
 
 
-def test_mistakes_are_told_before_anything_is_made(toml, tmp_path):
-    """No folder is left by a file that cannot be run."""
+def test_mistakes_are_reported_before_the_folder_is_created(toml, tmp_path):
+    """An invalid file leaves no folder."""
     with pytest.raises(ConfigError, match=r"run\.decision"):
         invoke(train, toml(), "--run", tmp_path / "r", "--set", "run.decision=1")
     with pytest.raises(ConfigError, match=r"players\.\w+\.role"):
@@ -105,8 +105,8 @@ def test_mistakes_are_told_before_anything_is_made(toml, tmp_path):
     assert not (tmp_path / "r").exists()
 
 
-def test_a_file_is_not_resumed(toml, tmp_path, monkeypatch):
-    """The line says what takes files, and names the folder of its run where there is one."""
+def test_resume_with_a_file(toml, tmp_path, monkeypatch):
+    """The message suggests `train`, and names the folder of the run if it exists."""
     monkeypatch.chdir(tmp_path)
     toml("tiny.toml", run={"decisions": 64})
     start = "tiny.toml is a file: `ludus train tiny.toml` starts a run of it, "
@@ -119,8 +119,8 @@ def test_a_file_is_not_resumed(toml, tmp_path, monkeypatch):
         invoke(resume, "runs/tiny/run.toml")
 
 
-def test_a_mistake_is_one_line_in_a_shell(toml, tmp_path):
-    """And no traceback."""
+def test_errors_in_a_shell(toml, tmp_path):
+    """There is no traceback."""
     arguments = [sys.executable, "-m", "ludus", "resume", str(tmp_path)]
     done = subprocess.run(arguments, capture_output=True, text=True, check=False)
     assert done.returncode != 0
@@ -128,8 +128,8 @@ def test_a_mistake_is_one_line_in_a_shell(toml, tmp_path):
     assert "Traceback" not in done.stderr
 
 
-def test_a_run_in_a_shell(toml, tmp_path):
-    """The whole way, with a process for every worker."""
+def test_run_in_a_shell(toml, tmp_path):
+    """Every worker has its own process."""
     path = toml(run={"decisions": 300, "workers": 1}, evaluation={"final_matches": 100})
     arguments = [sys.executable, "-m", "ludus", "train", str(path), "--run", str(tmp_path / "r"), "--json"]
     done = subprocess.run(arguments, capture_output=True, text=True, check=False, timeout=60)
@@ -139,8 +139,8 @@ def test_a_run_in_a_shell(toml, tmp_path):
     assert data["players"]["main"]["anchors"]["random"]["score"] > 0.2
 
 
-def test_a_coordinator_multiplies_in_one_thread():
-    """More would wait for each other on cores that its workers need; whoever sets a number has it."""
+def test_coordinator_uses_one_blas_thread():
+    """Further threads would wait on the cores of workers; a variable of the user is kept."""
     code = "import os, sys, ludus._cli.train; print(os.environ['OPENBLAS_NUM_THREADS'], 'numpy' in sys.modules)"
     free = {name: value for name, value in os.environ.items() if name != "OPENBLAS_NUM_THREADS"}
     for given, seen in (({}, "1 False"), ({"OPENBLAS_NUM_THREADS": "3"}, "3 False")):

@@ -8,15 +8,15 @@ from ludus.cli_types import FiniteRange
 
 
 @pytest.mark.parametrize("text", ["nan", "inf", "1e999", "-nan"])
-def test_a_finite_range_has_finite_numbers_only(text):
-    """Those are all that a command can wait or count for."""
+def test_finite_range_rejects_infinity_and_nan(text):
+    """Click accepts both."""
     with pytest.raises(click.BadParameter, match=rf"{text} is not a finite number\."):
         FiniteRange(min=0).convert(text, None, None)
 
 
 @pytest.mark.parametrize(("text", "why"), [("-1", "x>=0"), ("-inf", "x>=0"), ("x", "not a valid float")])
-def test_a_finite_range_is_a_range(text, why):
-    """With the words of click."""
+def test_finite_range_has_bounds(text, why):
+    """The message is that of click."""
     with pytest.raises(click.BadParameter, match=why):
         FiniteRange(min=0).convert(text, None, None)
     assert FiniteRange(min=0).convert("1e300", None, None) == 1e300

@@ -9,24 +9,24 @@ from ludus import Component, PluginError
 
 
 def component(**changes):
-    """Return a component that loads, but for the changes."""
+    """Return a valid component with changes."""
     return Component(**({"name": "thing", "factory": "collections:OrderedDict"} | changes))
 
 
-def test_factory_is_imported_when_asked_for():
-    """The path leads to the object."""
+def test_load_factory():
+    """The path refers to the object."""
     from collections import OrderedDict
 
     assert component().load_factory() is OrderedDict
 
 
 def test_attributes_may_be_nested():
-    """A path may go on behind the first attribute."""
+    """A path may contain several attributes."""
     assert component(factory="collections:OrderedDict.fromkeys").load_factory()("a") == {"a": None}
 
 
 def test_config_is_optional():
-    """A component without options has no configuration class."""
+    """The configuration class of a component without options is None."""
     assert component().load_config() is None
     assert component(config="ludus:Component").load_config() is Component
 
@@ -47,22 +47,22 @@ def test_config_is_optional():
         ({"service": "collections"}, "package.module:attribute"),
     ],
 )
-def test_wrong_values_are_refused_when_registered(changes, message):
-    """What could not be used later is an error at once."""
+def test_invalid_fields_are_errors(changes, message):
+    """They are found when the component is registered."""
     with pytest.raises(ValueError, match=message):
         component(**changes)
 
 
 @pytest.mark.parametrize("path", ["no.such.module:x", "collections:no_such_name"])
-def test_a_failing_import_is_a_plugin_error(path):
-    """The message names component, path and what to do."""
+def test_failing_import_is_a_plugin_error(path):
+    """The message names component, path and a fix."""
     with pytest.raises(PluginError, match=r"component 'thing': cannot import .* LUDUS_BLOCK_PLUGINS"):
         component(factory=path).load_factory()
 
 
 @pytest.mark.parametrize("path", ["collections:Counter", "collections:namedtuple", "ludus.component:_NAMES"])
-def test_a_configuration_that_is_no_attrs_class_is_a_plugin_error(path):
-    """Whoever wants its options is told, be it another class, a function or an instance."""
+def test_configuration_must_be_an_attrs_class(path):
+    """Other classes, functions and instances are errors."""
     with pytest.raises(PluginError, match=f"component 'thing': expected '{path}' to be a frozen attrs class"):
         component(config=path).load_config()
 
@@ -70,8 +70,8 @@ def test_a_configuration_that_is_no_attrs_class_is_a_plugin_error(path):
 @pytest.mark.parametrize(
     "error", ["MemoryError()", "ImportError('libtorch_cpu.so: failed to map segment from shared object')"]
 )
-def test_short_memory_is_no_fault_of_a_plugin(tmp_path, monkeypatch, error):
-    """To install it again would not help."""
+def test_lack_of_memory_during_an_import(tmp_path, monkeypatch, error):
+    """The message does not suggest to reinstall the plugin."""
     (tmp_path / "ludus_test_large.py").write_text(f"raise {error}")
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(PluginError, match=r"cannot import .*: \w+Error: .* — memory is short: free some"):
@@ -80,7 +80,7 @@ def test_short_memory_is_no_fault_of_a_plugin(tmp_path, monkeypatch, error):
 
 @pytest.mark.parametrize("error", ["ZeroDivisionError: oh", "SystemExit: 0", "BaseException: at lib.rs:3"])
 def test_any_exception_of_an_import_is_caught(tmp_path, monkeypatch, error):
-    """A plugin's module may raise whatever it likes."""
+    """The module of a plugin may raise any exception."""
     kind, _, value = error.partition(": ")
     (tmp_path / "ludus_test_broken.py").write_text(f"raise {kind}({value!r})")
     monkeypatch.syspath_prepend(tmp_path)

@@ -23,33 +23,33 @@ EXAMPLES = {
 
 
 def signature(hook):
-    """Return the hook's definition as one line of source."""
+    """Return the definition of a hook as one line of source."""
     return f"def {hook}{inspect.signature(getattr(hookspecs, hook))}".replace("'", "")
 
 
 def section(hook):
-    """Return the documentation of one hook."""
+    """Return the documentation of a hook."""
     found = re.search(rf"^### `{hook}`\n(.*?)(?=^#|\Z)", DOCS, re.DOTALL | re.MULTILINE)
     assert found, f"docs/hooks.md has no section ### `{hook}`"
     return found[1]
 
 
 def test_every_hook_is_exported():
-    """What pluggy finds in the module is what the module says it has."""
+    """`__all__` holds every hook that pluggy finds."""
     defined = {name for name, value in vars(hookspecs).items() if hasattr(value, "ludus_spec")}
     assert defined == set(HOOKS)
 
 
 @pytest.mark.parametrize("hook", HOOKS)
 def test_documented_with_its_exact_signature(hook):
-    """The reference shows the signature that the code has, and since when."""
+    """The reference shows the signature and the version."""
     assert f"```python\n{signature(hook)}\n```" in section(hook)
     assert "Since 0." in section(hook)
 
 
 @pytest.mark.parametrize("hook", HOOKS)
-def test_docstring_says_what_matters(hook):
-    """Arguments, result and version are told where the code is read, too."""
+def test_docstring_documents_arguments_and_result(hook):
+    """It also holds the version."""
     text = inspect.getdoc(getattr(hookspecs, hook))
     names = inspect.signature(getattr(hookspecs, hook)).parameters
     assert "Since 0." in text
@@ -57,21 +57,21 @@ def test_docstring_says_what_matters(hook):
     assert ("Returns:" in text) == hook.startswith("ludus_register_")
 
 
-def test_nothing_else_is_documented():
-    """No section is left of a hook that is gone."""
+def test_no_removed_hook_is_documented():
+    """Every section belongs to a hook."""
     assert set(re.findall(r"^### `(\w+)`", DOCS, re.MULTILINE)) == set(HOOKS)
 
 
-def test_every_kind_has_its_hook():
-    """A kind of component that nobody can register would be useless."""
+def test_every_kind_has_a_hook():
+    """Kinds are derived from the names of hooks."""
     registering = [hook for hook in HOOKS if hook not in EVENTS]
     named = [f"ludus_register_{kind.replace('-', '_')}".removesuffix("s") for kind in KINDS]
     assert sorted(hook.removesuffix("s") for hook in registering) == sorted(named)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_register_hooks_bring_components(kind):
-    """What ludus-dummy registers is offered under the kind, and its imports work."""
+def test_register_hooks_of_the_dummy_plugin(kind):
+    """Its components can be imported."""
     loaded = load_plugins(allow=["ludus-dummy"])
     components = loaded.components(kind)
     assert components
@@ -81,8 +81,8 @@ def test_register_hooks_bring_components(kind):
 
 
 @pytest.mark.parametrize("event", EVENTS)
-def test_events_arrive_with_their_arguments(event):
-    """ludus-dummy hears exactly what was emitted; every event needs an example here."""
+def test_events_pass_their_arguments(event):
+    """Every event needs an example in this test."""
     from ludus_dummy.events import received_events
 
     load_plugins(allow=["ludus-dummy"]).emit(event, **EXAMPLES[event])

@@ -14,18 +14,18 @@ from ludus.metrics import Metric
 
 
 def metric(name, value, *, decisions=100, elapsed_s=1.5):
-    """Return a metric of the usual moment."""
+    """Return a metric."""
     return Metric(name=name, value=value, decisions=decisions, elapsed_s=elapsed_s)
 
 
 @pytest.fixture
 def path(tmp_path):
-    """Return where the stream is."""
+    """Return the path of the file."""
     return tmp_path / "metrics.jsonl"
 
 
 def test_metrics_come_back_in_order(path):
-    """What one process writes another reads."""
+    """The file is read by another process than the writer."""
     first = [metric("learner/main_agent/entropy", 0.25), metric("samples", 7.0)]
     second = [metric("samples", 9.0, decisions=200, elapsed_s=2.5)]
     sink = JsonLinesSink(path)
@@ -35,8 +35,8 @@ def test_metrics_come_back_in_order(path):
     assert list(read_metrics(path)) == first + second
 
 
-def test_one_write_is_one_line_in_the_documented_form(path):
-    """The format is for other tools as well."""
+def test_file_format(path):
+    """The documented format is also read by other tools."""
     sink = JsonLinesSink(path)
     sink.write([metric("a", 1.0), metric("b", 2.0)])
     sink.close()
@@ -45,8 +45,8 @@ def test_one_write_is_one_line_in_the_documented_form(path):
     ]
 
 
-def test_metrics_of_several_moments_keep_their_own(path):
-    """A write may hold metrics of more than one moment."""
+def test_metrics_of_several_moments(path):
+    """One write may hold metrics of several times."""
     metrics = [metric("a", 1.0), metric("a", 2.0, decisions=101), metric("b", 3.0, decisions=101)]
     sink = JsonLinesSink(path)
     sink.write(metrics)
@@ -57,7 +57,7 @@ def test_metrics_of_several_moments_keep_their_own(path):
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
 def test_values_that_are_not_finite_are_null(path, value):
-    """JSON has no NaN; unknown values come back as NaN."""
+    """JSON has no NaN; null is read as NaN."""
     sink = JsonLinesSink(path)
     sink.write([metric("a", value)])
     sink.close()
@@ -66,16 +66,16 @@ def test_values_that_are_not_finite_are_null(path, value):
     assert math.isnan(read.value)
 
 
-def test_an_empty_write_leaves_no_line(path):
-    """Nothing to say, nothing said."""
+def test_empty_write_adds_no_line(path):
+    """The file is unchanged."""
     sink = JsonLinesSink(path)
     sink.write([])
     sink.close()
     assert path.read_bytes() == b""
 
 
-def test_what_is_written_can_be_read_before_closing(path):
-    """A dashboard follows the file while the run goes on."""
+def test_metrics_can_be_read_before_closing(path):
+    """A dashboard reads the file of a running run."""
     sink = JsonLinesSink(path)
     sink.write([metric("a", 1.0)])
     assert len(list(read_metrics(path))) == 1
@@ -83,7 +83,7 @@ def test_what_is_written_can_be_read_before_closing(path):
 
 
 def test_reopening_appends(path):
-    """A resumed run goes on in the same file."""
+    """A resumed run continues the file."""
     for value in (1.0, 2.0):
         sink = JsonLinesSink(path)
         sink.write([metric("a", value)])
@@ -94,8 +94,8 @@ def test_reopening_appends(path):
 
 @pytest.mark.parametrize("torn", [b'{"t": 1.5, "d"', b"\x00" * 200_000, b"x"])
 @pytest.mark.parametrize("lines", [0, 1, 2000])
-def test_a_torn_last_line_is_left_out_and_then_cut_off(path, lines, torn):
-    """A crash in the middle of a write costs that line only."""
+def test_incomplete_last_line_is_skipped_and_removed(path, lines, torn):
+    """A crash during a write loses that line only."""
     sink = JsonLinesSink(path)
     for _ in range(lines):
         sink.write([metric("a", 1.0)])
@@ -107,8 +107,8 @@ def test_a_torn_last_line_is_left_out_and_then_cut_off(path, lines, torn):
     assert path.read_bytes() == whole
 
 
-def test_metrics_that_do_not_fit_leave_nothing_behind(path):
-    """A disk that is nearly full takes a part of a line; what is written once there is room must not be glued to it."""
+def test_failed_write_leaves_the_file_unchanged(path):
+    """A nearly full disk writes a part of a line, which would damage the next one."""
     sink = JsonLinesSink(path)
     sink.write([metric("a", 1.0)])
     whole, limits = path.read_bytes(), resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -124,8 +124,8 @@ def test_metrics_that_do_not_fit_leave_nothing_behind(path):
     assert [read.value for read in read_metrics(path)] == [1.0, 3.0]
 
 
-def test_reopening_a_long_stream_reads_its_end_only(path):
-    """A run of weeks is resumed without its metrics in memory."""
+def test_reopening_reads_the_end_of_the_file_only(path):
+    """The metrics of a long run do not fit into memory."""
     line = b'{"t": 1, "d": 2, "m": {}}\n'
     path.write_bytes(line * 100_000 + b"torn")
     tracemalloc.start()
@@ -149,8 +149,8 @@ def test_reopening_a_long_stream_reads_its_end_only(path):
     ],
     ids=lambda line: line[:40].decode(),
 )
-def test_a_damaged_line_is_named(path, line):
-    """Damage that no crash explains is not passed over in silence."""
+def test_damaged_line_is_an_error(path, line):
+    """The message names the line."""
     path.write_bytes(b'{"t": 1, "d": 2, "m": {}}\n' + line + b"\n")
     with pytest.raises(RunError, match=r"metrics\.jsonl:2: damaged metric line"):
         list(read_metrics(path))

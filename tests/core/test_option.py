@@ -19,7 +19,7 @@ class Example:
 
 
 def test_default_is_used():
-    """A field that is not given has its default."""
+    """A missing field has its default."""
     assert Example().ratio == 0.5
 
 
@@ -31,13 +31,13 @@ def test_mutable_defaults_are_not_shared():
 
 
 def test_help_is_kept():
-    """The line of meaning can be read back, as documentation does."""
+    """The documentation reads it from the metadata."""
     assert attrs.fields(Example).ratio.metadata["help"] == "A ratio in (0, 1)."
 
 
 @pytest.mark.parametrize("default", [None, {}])
-def test_scheduled_options_say_with_which_value_they_are_not(default):
-    """That is their default; other options say nothing of the kind."""
+def test_scheduled_options_store_their_default(default):
+    """With the default they do not follow the budget; other options store nothing."""
     made = attrs.make_class("Made", {"plain": option(1, help=""), "end": option(default, help="", scheduled=True)})
     plain, end = attrs.fields(made)
     assert "unscheduled" not in plain.metadata
@@ -60,14 +60,14 @@ def test_inherited_option_changes_default_and_help_only():
         Derived(ratio=1.0)
 
 
-def test_wrong_value_says_what_was_expected():
-    """Making an instance by hand is checked too, with the same words as a file."""
+def test_invalid_value_is_an_error():
+    """Instances made in code are checked as those of a file."""
     with pytest.raises(ValueError, match=r"expected a number in \(0, 1\), got 2.0"):
         Example(ratio=2.0)
 
 
 def test_option_without_default_is_required():
-    """A field without a default must be given."""
+    """It must be passed."""
 
     @frozen(kw_only=True)
     class Required:
@@ -94,7 +94,7 @@ def test_option_without_default_is_required():
     ids=["at_least", "finite", "above", "between", "open", "open low", "whole", "one_of", "each", "name"],
 )
 def test_checks(check, good, bad):
-    """Each check accepts what it says and nothing else."""
+    """Each check accepts the described values only."""
     assert [value for value in good if not check.accepts(value)] == []
     assert [value for value in bad if check.accepts(value)] == []
 
@@ -113,25 +113,25 @@ def test_checks(check, good, bad):
         (each(at_least(1)), "a list of at least one item, each a number ≥ 1"),
     ],
 )
-def test_words(check, words):
-    """Each check knows how to complete the sentence that begins with "expected"."""
+def test_descriptions(check, words):
+    """Each description completes "expected …"."""
     assert check.expected == words
 
 
-def test_what_may_be_unset_is_expected_in_the_same_words():
-    """None is accepted besides, and choices stay."""
+def test_optional():
+    """None is accepted too; description and choices are unchanged."""
     check = optional(one_of("relu", "tanh"))
     assert [check.accepts(value) for value in (None, "relu", "rule", 0)] == [True, True, False, False]
     assert (check.expected, check.choices) == ("one of relu, tanh", ("relu", "tanh"))
 
 
 def test_choices_are_kept():
-    """A check of few choices lists them, so that a typing error can be corrected."""
+    """They are used for suggestions."""
     assert one_of("relu", "tanh").choices == ("relu", "tanh")
 
 
 def test_import_is_light():
-    """Importing configuration classes loads no heavy library."""
+    """It loads no large package."""
     code = "import ludus.option, sys; print({'torch', 'numpy', 'gymnasium', 'zmq'} & set(sys.modules))"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.strip() == "set()"

@@ -92,10 +92,10 @@ def test_speed_does_not_change_a_run(run, tmp_path, monkeypatch):
 def test_slow_reports_are_made_less_often(run, tmp_path, monkeypatch):
     """Reports of half a second are made at most every ten seconds, regardless of the interval."""
     clock = [0.0]
-    start_run = []
+    started = []
 
     def slow(coordinator):
-        start_run.append(clock[0])
+        started.append(clock[0])
         clock[0] += 0.5
         return []
 
@@ -107,7 +107,7 @@ def test_slow_reports_are_made_less_often(run, tmp_path, monkeypatch):
     monkeypatch.setattr("ludus._run.session._STOP_TIMEOUT_S", math.inf)
     monkeypatch.setattr("ludus._run.reporting.collect_metrics", slow)
     run(tmp_path / "run", anchors=("random",))
-    *regular, _last = start_run
+    *regular, _last = started
     assert len(regular) > 2
     assert min(later - earlier for earlier, later in itertools.pairwise(regular)) >= 10
 
@@ -266,19 +266,19 @@ def test_returning_player_must_fit_its_models(run, toml, tmp_path):
 
 
 def kill_at_checkpoint(monkeypatch, start, player):
-    """Start a run that is kill_at_checkpoint when the first checkpoint of a player is committed."""
+    """Start a run that is killed when the first checkpoint of a player is committed."""
     commit = Store.commit
 
     def commit_and_die(store):
         commit(store)
-        assert player not in store.checkpoints.latest(), "kill_at_checkpoint"
+        assert player not in store.checkpoints.latest(), "killed"
 
     with monkeypatch.context() as often:
         often.setattr(
             "ludus._run.learner_factory.LearnerOptions", lambda **given: LearnerOptions(**given | {"checkpoint_s": 0.0})
         )
         often.setattr(Store, "commit", commit_and_die)
-        with pytest.raises(AssertionError, match="kill_at_checkpoint"):
+        with pytest.raises(AssertionError, match="killed"):
             start()
 
 
@@ -568,7 +568,7 @@ def test_moved_folder_is_reported_instead_of_worker_errors(run, tmp_path, monkey
         def check(self, *, last_seen_s, errors):
             if (tmp_path / "run").exists():
                 (tmp_path / "run").rename(tmp_path / "moved")
-            raise WorkerError("sampler-0: could not be start_run")
+            raise WorkerError("sampler-0: could not be started")
 
     monkeypatch.setattr(_session, "InProcessPool", Failing)
     with pytest.raises(RunError, match="was moved or removed while the run wrote it"):

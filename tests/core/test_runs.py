@@ -39,13 +39,13 @@ def folder(toml, tmp_path):
 
 @pytest.fixture
 def run(folder):
-    """Return it open."""
+    """Return the opened run."""
     with open_run(folder) as run:
         yield run
 
 
-def test_the_league_is_what_matchmakers_see(run):
-    """Players, anchors, ratings and payoffs."""
+def test_league_of_a_run(run):
+    """It has players, anchors, ratings and payoffs."""
     assert list(run.league.players) == ["main"]
     assert run.league.anchors == ("random",)
     assert run.league.rating("main@1").matches > 0
@@ -53,7 +53,7 @@ def test_the_league_is_what_matchmakers_see(run):
 
 
 def edit(folder, change):
-    """Change rows as only somebody else's program does."""
+    """Change rows of the database as another program could."""
     with closing(sqlite3.connect(folder / "league.sqlite")) as database:
         for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
             database.execute(f"DROP TRIGGER {name}")
@@ -93,31 +93,31 @@ def edit(folder, change):
         ("matches SET number = CAST(number AS TEXT) || 'x'", "invalid literal for int"),
     ],
 )
-def test_rows_that_mean_nothing_are_damage(folder, change, problem):
-    """As what SQLite itself finds; whoever reads is told which file, and what to do."""
+def test_malformed_rows_are_store_errors(folder, change, problem):
+    """The message names the file and a fix, as for damage that SQLite finds."""
     edit(folder, f"UPDATE {change}")
     text = rf"league\.sqlite: not a sound league database: .*{problem}.*; restore it from a copy of the run"
     with pytest.raises(StoreError, match=text), open_run(folder) as run:
         list(run.matches())
 
 
-def test_a_log_that_cannot_be_counted_is_damage(folder):
-    """Who recomputes the payoffs reads outcomes of many matches at once."""
+def test_malformed_outcomes_are_store_errors(folder):
+    """Recomputing payoffs reads many outcomes at once."""
     edit(folder, "UPDATE matches SET outcome = x'00'")
     with open_run(folder) as run, pytest.raises(StoreError, match="not a sound league database"):
         run.recompute_payoffs()
 
 
-def test_who_changes_a_pool_is_told_of_damage_as_who_reads(folder):
-    """The same error as of `open_run`."""
+def test_damage_found_by_change_pool(folder):
+    """The error is that of `open_run`."""
     edit(folder, "DROP TABLE checkpoints")
     change = PoolChange(pool="p", model="main@1", enters=True)
     with pytest.raises(StoreError, match="not a sound league database: no such table: checkpoints"):
         change_pool(folder, change)
 
 
-def test_pages_that_are_damaged_are_told_where_they_are_read(folder):
-    """What SQLite finds is no traceback to a reader either."""
+def test_damaged_pages_are_store_errors(folder):
+    """SQLite finds them while rows are read."""
     path = folder / "league.sqlite"
     data = path.read_bytes()
     path.write_bytes(data[:8192] + bytes(len(data) - 8192))
@@ -125,8 +125,8 @@ def test_pages_that_are_damaged_are_told_where_they_are_read(folder):
         list(run.matches())
 
 
-def test_mistakes_of_the_reader_are_not_put_down_to_the_league(folder):
-    """A database of its own is its own business."""
+def test_database_errors_of_the_caller_are_not_wrapped(folder):
+    """They are of another database."""
     with (
         pytest.raises(sqlite3.OperationalError, match="no such table: mine"),
         closing(sqlite3.connect(":memory:")) as own,
@@ -135,37 +135,37 @@ def test_mistakes_of_the_reader_are_not_put_down_to_the_league(folder):
         own.execute("SELECT * FROM mine")
 
 
-def test_models_come_with_their_records(run):
-    """In the order in which they were frozen, and as the player lists them."""
+def test_models_of_a_run(run):
+    """They are in the order of freezing."""
     assert tuple(run.models) == run.league.players["main"].models
     assert [model.number for model in run.models.values()] == list(range(1, len(run.models) + 1))
     assert all((run.folder / "models" / f"{model.hash}.safetensors").is_file() for model in run.models.values())
 
 
-def test_pools_are_those_of_the_league(run):
-    """By name, with all members."""
+def test_pools_of_a_run(run):
+    """Names and members are those of the league."""
     assert {name: tuple(members) for name, members in run.pools.items()} == {
         name: run.league.pool(name) for name in run.pools
     }
 
 
 def test_names_are_resolved(run):
-    """As on the command line."""
+    """Names are those of the command line."""
     assert run.resolve("main@latest") == list(run.models)[-1]
     with pytest.raises(ConfigError, match="did you mean"):
         run.resolve("main@latst")
 
 
-def test_payoffs_are_sums_of_the_log(run):
-    """Of every kind; each match counts once from either side."""
+def test_payoffs_of_a_run(run):
+    """They are sums over the log; each match counts once from either side."""
     total = sum(int(counts.sum()) for counts in run.payoffs().values())
     between = sum(len(set(match.fixture.participants)) == 2 for match in run.matches())
     assert total == 2 * between > 0
     assert {kind for kind, _, _ in run.payoffs()} == {"train", "eval"}
 
 
-def test_matches_can_be_chosen(run):
-    """By kind, or the last ones; their seats are those of the run."""
+def test_matches_by_kind_and_number(run):
+    """Their seats are those of the run."""
     kinds = [match.fixture.kind for match in run.matches()]
     assert len(kinds) == run.num_matches()
     assert len(list(run.matches(kind="eval"))) == kinds.count("eval") > 0
@@ -173,8 +173,8 @@ def test_matches_can_be_chosen(run):
     assert all(len(match.fixture.participants) == len(run.seats) for match in run.matches(last=3))
 
 
-def test_fixtures_are_what_was_asked_for(run):
-    """With how many of their matches are in the log, also where that is none."""
+def test_fixtures_of_a_run(run):
+    """They hold their numbers of played matches, including zero."""
     played = Counter(match.fixture.id for match in run.matches())
     fixtures = list(run.fixtures())
     assert {record.fixture.id: record.played for record in fixtures} == {
@@ -186,8 +186,8 @@ def test_fixtures_are_what_was_asked_for(run):
     assert {record.fixture.kind for record in run.fixtures(kind="eval")} == {"eval"}
 
 
-def test_shares_are_those_of_the_run(toml, tmp_path):
-    """As rules or the configuration left them, not as a league without a coordinator begins."""
+def test_shares_of_a_run(toml, tmp_path):
+    """They are the current shares, not those of a new league."""
     plugins = load_plugins()
     players = {"main": {"share": 3.0}, "other": {}}
     config = load_config(toml(run={"decisions": 600}, players=players), plugins=plugins)
@@ -196,8 +196,8 @@ def test_shares_are_those_of_the_run(toml, tmp_path):
         assert {name: view.share for name, view in run.league.players.items()} == {"main": 3.0, "other": 1.0}
 
 
-def test_metrics_are_those_of_the_run(run):
-    """In the order of writing; a run without any has none."""
+def test_metrics_of_a_run(run):
+    """They are in the order of writing."""
     metrics = list(run.metrics())
     assert "league/main/models" in {metric.name for metric in metrics}
     assert [metric.elapsed_s for metric in metrics] == sorted(metric.elapsed_s for metric in metrics)
@@ -205,8 +205,8 @@ def test_metrics_are_those_of_the_run(run):
     assert list(run.metrics()) == []
 
 
-def test_a_model_can_be_put_into_a_pool(folder):
-    """Whoever opens the run afterwards finds it there, with the time; the second attempt changes nothing."""
+def test_change_pool(folder):
+    """A run opened afterwards has the model in the pool; a second change has no effect."""
     change = PoolChange(pool="chosen", model="main@1", enters=True)
     assert change_pool(folder, change)
     assert not change_pool(folder, change)
@@ -217,30 +217,30 @@ def test_a_model_can_be_put_into_a_pool(folder):
         assert run.damage() == []
 
 
-def test_pools_of_a_run_that_goes_on_are_its_own(folder):
-    """Its coordinator is the one writer."""
+def test_change_pool_of_a_running_run(folder):
+    """Only its coordinator may write the league."""
     with Store.open(folder), pytest.raises(RunError, match="stop that run first"):
         change_pool(folder, PoolChange(pool="chosen", model="main@1", enters=True))
     with open_run(folder) as run:
         assert "chosen" not in run.pools
 
 
-def test_an_unknown_model_enters_no_pool(folder):
-    """And the folder is free again."""
+def test_change_pool_with_an_unknown_model(folder):
+    """The lock of the folder is released."""
     for _ in range(2):
         with pytest.raises(StoreError, match="not a frozen model"):
             change_pool(folder, PoolChange(pool="chosen", model="main@99", enters=True))
 
 
-def test_what_was_noted_at_the_start_can_be_read(run):
+def test_meta(run):
     """Unknown keys are None."""
     assert run.meta("seed") == 3
     assert run.meta("created_s") > 0
     assert run.meta("nothing") is None
 
 
-def test_a_run_can_be_counted_anew(run):
-    """Its payoffs are those of its log, by kind as by length, and its files are those that the store names."""
+def test_recompute_payoffs(run):
+    """They equal the stored ones, and the files match their hashes."""
     stored, counted = run.payoffs(), run.recompute_payoffs()
     assert {key: count.tolist() for key, count in stored.items()} == {k: count.tolist() for k, count in counted.items()}
     assert run.num_matches(kind="train") + run.num_matches(kind="eval") == run.num_matches() > 0
@@ -253,8 +253,8 @@ def test_a_run_can_be_counted_anew(run):
     assert load_manifest(run.folder / "models", model.hash)["player"] == "main"
 
 
-def test_a_log_that_takes_out_what_is_not_in_can_be_opened(folder):
-    """Whoever looks for what is wrong with it must be able to read it."""
+def test_inconsistent_pool_log_can_be_opened(folder):
+    """Programs that verify a league must be able to read it."""
     connection = sqlite3.connect(folder / "league.sqlite")
     with connection:
         connection.execute("INSERT INTO pools (pool, model, enters, created_s) VALUES ('p', 'main@1', 0, 0)")
@@ -263,8 +263,8 @@ def test_a_log_that_takes_out_what_is_not_in_can_be_opened(folder):
         assert run.league.pool("p") == ()
 
 
-def test_the_configuration_takes_overrides(folder):
-    """Without touching the file."""
+def test_open_run_with_overrides(folder):
+    """The file is unchanged."""
     with open_run(folder, overrides=["run.seed=8"]) as run:
         assert run.config.run.seed == 8
     with open_run(folder) as run:
@@ -273,7 +273,7 @@ def test_the_configuration_takes_overrides(folder):
 
 @pytest.mark.parametrize("name", ["main@1", "main@latest", "random", "dummy-perfect"])
 def test_participants_play(run, name):
-    """A model, an anchor, and an agent that is only installed decide for every match of a batch."""
+    """Models, anchors and installed agents decide for all matches of a batch."""
     with closing(run.make_environment(4)) as environment:
         agent = run.agent(name, "player", environment=environment)
         tick = environment.reset(np.arange(4, dtype=np.uint64)).roles["player"]
@@ -290,22 +290,22 @@ def test_participants_play(run, name):
     assert tick.action_mask[rows, seats, action[:, 0]].all()
 
 
-def test_an_anchor_comes_before_an_installed_agent_of_its_name(run, monkeypatch):
-    """It has the options that the run gives it."""
+def test_anchor_takes_precedence_over_an_installed_agent(run, monkeypatch):
+    """It has the options of the run."""
     with closing(run.make_environment(1)) as environment:
         monkeypatch.setattr(run.plugins, "components", lambda _kind: {"random": None})
         monkeypatch.setattr("ludus.runs.select_components", lambda *_: pytest.fail("the installed one is taken"))
         assert run.agent("random", "player", environment=environment)
 
 
-def test_a_model_remembers_every_seat_of_a_batch(run):
-    """Its state has room for all of them."""
+def test_agent_of_a_model_has_state_for_all_seats(run):
+    """The number of matches is known."""
     with closing(run.make_environment(4)) as environment:
         assert run.agent("main@1", "player", environment=environment).num_seats == 4 * 2
 
 
-def test_live_weights_do_not_play(run):
-    """They are nowhere on the disk."""
+def test_live_player_is_no_agent(run):
+    """Its weights are not stored."""
     with (
         closing(run.make_environment(1)) as environment,
         pytest.raises(ConfigError, match="main@live is no frozen model; name one, for example main@latest"),
@@ -313,8 +313,8 @@ def test_live_weights_do_not_play(run):
         run.agent("main@live", "player", environment=environment)
 
 
-def test_no_model_is_offered_where_there_is_none(toml, tmp_path):
-    """In a run that has not got to its first one."""
+def test_error_without_models_suggests_no_model(toml, tmp_path):
+    """The run has not frozen a model yet."""
     with Store.create(tmp_path, {"seed": 1}) as store:
         store.declare(
             players={"main": ("player", None)}, anchors=(), seats=[Seat("player", team, team) for team in range(2)]
@@ -329,8 +329,8 @@ def test_no_model_is_offered_where_there_is_none(toml, tmp_path):
         run.agent("main@live", "player", environment=environment)
 
 
-def test_models_that_cannot_be_loaded_are_told(folder):
-    """A file that is gone, and a model whose player the configuration does not know any more."""
+def test_models_that_cannot_be_loaded(folder):
+    """The file is missing, or the player is not configured any more."""
     with open_run(folder) as run:
         game = run.make_environment(1)
         (folder / "models" / f"{run.models['main@2'].hash}.safetensors").unlink()
@@ -344,7 +344,7 @@ def test_models_that_cannot_be_loaded_are_told(folder):
 
 
 def test_agents_can_be_made_after_closing(folder):
-    """A long match needs no snapshot; the log does."""
+    """Long matches need no open snapshot."""
     with open_run(folder) as run:
         environment = run.make_environment(1)
     with closing(environment):
@@ -354,8 +354,8 @@ def test_agents_can_be_made_after_closing(folder):
         run.num_matches()
 
 
-def test_a_run_that_goes_on_can_be_read(folder):
-    """The writer keeps its lock, and the snapshot stays as it was."""
+def test_running_run_can_be_read(folder):
+    """The writer keeps its lock, and the snapshot does not change."""
     with Store.open(folder) as store, open_run(folder) as run:
         store.set_meta("later", 1)
         store.commit()
@@ -364,14 +364,14 @@ def test_a_run_that_goes_on_can_be_read(folder):
         assert run.meta("later") == 1
 
 
-def test_no_run_is_an_error(tmp_path):
-    """Of one line."""
+def test_folder_without_a_run_is_an_error(tmp_path):
+    """The message is one line."""
     with pytest.raises(RunError, match="is not a run folder"):
         open_run(tmp_path)
 
 
-def test_a_run_that_cannot_be_read_is_closed(folder, monkeypatch):
-    """No connection stays behind."""
+def test_failed_open_closes_the_database(folder, monkeypatch):
+    """No connection stays open."""
     closed = []
     monkeypatch.setattr("ludus.runs.League.of", lambda *_: (_ for _ in ()).throw(StoreError("damaged")))
     monkeypatch.setattr(Store, "close", lambda store: (closed.append(store), store._db.close()))
@@ -380,16 +380,16 @@ def test_a_run_that_cannot_be_read_is_closed(folder, monkeypatch):
     assert len(closed) == 1
 
 
-def test_a_game_needs_no_run():
-    """Its options and those of its agents are given by name."""
+def test_open_game():
+    """Options of the environment and agents are given by name."""
     game = open_game("dummy-count", ["dummy-perfect"], overrides=["dummy-count.target=4"])
     with closing(game.make_environment(2)) as environment:
         assert environment.num_matches == 2
         assert game.agent("dummy-perfect", "player", environment=environment)
 
 
-def test_options_of_a_game_may_be_tables():
-    """They are data that no text has to carry; overrides go before them."""
+def test_open_game_with_tables_of_options():
+    """Overrides take precedence over them."""
     tables = {"dummy-count": {"target": 4, "ticks": 0}}
     with pytest.raises(ConfigError, match=r"^dummy-count.ticks: unknown key"):
         open_game("dummy-count", options=tables)
@@ -398,8 +398,8 @@ def test_options_of_a_game_may_be_tables():
         assert open_game("dummy-count", options=tables, overrides=overrides)._environment.config.target == target
 
 
-def test_options_of_what_is_not_chosen_are_mistakes():
-    """As unknown names are."""
+def test_open_game_with_unused_options():
+    """They are errors, as unknown names are."""
     with pytest.raises(ConfigError, match="is not chosen"):
         open_game("dummy-count", overrides=["dummy-perfect.error_rate=1"])
 

@@ -20,8 +20,8 @@ LIGHT = Path(__file__).with_name("light.toml")
 FAULTY = Path(__file__).with_name("faulty.py").read_text(encoding="utf-8")
 
 
-def refused(result, *lines, status=1):
-    """Check that a command ended with exactly these error lines, given as patterns."""
+def check_error(result, *lines, status=1):
+    """Check that a command failed with exactly these error lines, given as patterns."""
     assert result.status == status, result.output
     assert "Traceback" not in result.output
     assert len(result.errors) == len(lines), result.output
@@ -45,15 +45,15 @@ def refused(result, *lines, status=1):
         ("nonsense", r"error: --set nonsense: expected key\.path=value"),
     ],
 )
-def test_a_wrong_setting_is_one_line(ludus, toml, setting, line):
-    """It names the file, the key, the value and what was expected."""
-    refused(ludus("train", toml(), "--set", setting), line)
+def test_invalid_option_is_one_line(ludus, toml, setting, line):
+    """It holds the file, the key, the value and the expected values."""
+    check_error(ludus("train", toml(), "--set", setting), line)
 
 
-def test_all_mistakes_are_told_at_once(ludus, toml):
-    """One line each, with a suggestion where a name is nearly right."""
+def test_all_mistakes_are_reported_at_once(ludus, toml):
+    """There is one line each, with suggestions for misspelt names."""
     path = toml(run={"minuts": 3, "workers": -1}, environment={"name": "dummy-cuont"})
-    refused(
+    check_error(
         ludus("train", path),
         r"error: .*run\.toml:run\.minuts: unknown key.*",
         r"error: .*run\.toml:run\.workers: expected a whole number ≥ 0, got -1",
@@ -69,15 +69,15 @@ def test_all_mistakes_are_told_at_once(ludus, toml):
         (None, r"error: bad\.toml: no such file"),
     ],
 )
-def test_an_unreadable_file_is_one_line(ludus, tmp_path, content, line):
-    """Broken TOML, no text at all, no file."""
+def test_unreadable_file_is_one_line(ludus, tmp_path, content, line):
+    """The file is invalid TOML, binary, or missing."""
     if content is not None:
         (tmp_path / "bad.toml").write_bytes(content)
-    refused(ludus("train", "bad.toml"), line)
+    check_error(ludus("train", "bad.toml"), line)
 
 
-def test_wrong_usage_has_its_own_status(ludus):
-    """2, as everywhere."""
+def test_wrong_usage_exits_with_2(ludus):
+    """This is the convention of command lines."""
     result = ludus("train", "run.toml", "--workers", "many")
     assert result.status == 2
     assert "'many' is not a valid integer" in result.output
@@ -86,10 +86,10 @@ def test_wrong_usage_has_its_own_status(ludus):
 # -- plugins -------------------------------------------------------------------------------------------------------
 
 
-def test_a_plugin_that_cannot_be_imported_is_told_where_it_is_missed(ludus, install, toml):
-    """Others work; `ludus plugins` says why it is not loaded."""
+def test_broken_plugin_is_reported_if_it_is_needed(ludus, install, toml):
+    """Other plugins work; `ludus plugins` prints the reason."""
     install("broken-game", "raise RuntimeError('no licence')")
-    refused(
+    check_error(
         ludus("train", toml(environment={"name": "broken-game"})),
         r"error: .*run\.toml:environment\.name: no installed plugin provides .* — not loaded: broken-game "
         r"\(see ludus plugins\)",
@@ -99,8 +99,8 @@ def test_a_plugin_that_cannot_be_imported_is_told_where_it_is_missed(ludus, inst
     assert ludus("train", toml(), "--set", "run.decisions=64", "--run", "ok").status == 0
 
 
-def test_a_misspelt_hook_is_told(ludus, install, toml):
-    """With the one that was probably meant, and as long as nobody needs the plugin nothing stops."""
+def test_misspelt_hook_is_reported(ludus, install, toml):
+    """A similar name is suggested; runs that do not need the plugin work."""
     install(
         "misspelt",
         "from ludus import hookimpl\n\n@hookimpl\ndef ludus_register_enviroments():\n    return []\n",
@@ -115,7 +115,7 @@ def test_a_misspelt_hook_is_told(ludus, install, toml):
 
 
 @pytest.fixture(scope="module")
-def trained(tmp_path_factory):
+def trained_run(tmp_path_factory):
     """Return the folder of a finished run of a few models."""
     folder = tmp_path_factory.mktemp("trained")
     small = ("run.decisions=5000", "players.main_agent.freeze_every_decisions=2500")
@@ -129,9 +129,9 @@ def trained(tmp_path_factory):
 
 
 @pytest.fixture
-def copied(trained, tmp_path):
-    """Return a copy of that run to damage."""
-    return Path(shutil.copytree(trained, tmp_path / "copy"))
+def run_copy(trained_run, tmp_path):
+    """Return a copy of that run, which tests may damage."""
+    return Path(shutil.copytree(trained_run, tmp_path / "copy"))
 
 
 def flip(path):
@@ -141,30 +141,30 @@ def flip(path):
     path.write_bytes(data)
 
 
-def test_a_folder_with_a_run_takes_no_second_one(ludus, toml, trained):
-    """The line says how to go on."""
-    refused(
-        ludus("train", toml(), "--run", trained),
-        f"error: {trained} already holds a run: continue it with `ludus resume {trained}`, "
+def test_folder_of_a_run_is_rejected(ludus, toml, trained_run):
+    """The line suggests `resume`."""
+    check_error(
+        ludus("train", toml(), "--run", trained_run),
+        f"error: {trained_run} already holds a run: continue it with `ludus resume {trained_run}`, "
         f"or choose another folder with --run",
     )
 
 
-def test_only_a_run_can_be_resumed(ludus, tmp_path):
-    """The line says how to start one."""
-    refused(
+def test_resume_needs_a_run(ludus, tmp_path):
+    """The line suggests `train`."""
+    check_error(
         ludus("resume", tmp_path / "none"),
         r"error: .*none holds no run \(no run\.toml in it\): start one with `ludus train FILE --run .*none`",
     )
 
 
-def test_a_running_run_is_left_alone(light_league, ludus, toml):
-    """Neither `train` nor `resume` get in; it does not even notice."""
+def test_running_run_is_locked(light_league, ludus, toml):
+    """`train` and `resume` fail and do not disturb it."""
     run = light_league()
     run.train()
     run.wait_for(lambda state: state.trained > 0)
-    refused(ludus("train", toml(), "--run", run.folder), r"error: .* already holds a run: .*")
-    refused(
+    check_error(ludus("train", toml(), "--run", run.folder), r"error: .* already holds a run: .*")
+    check_error(
         ludus("resume", run.folder),
         rf"error: .* is in use by pid {run.process.pid}; stop that run first, or choose another folder",
     )
@@ -172,65 +172,65 @@ def test_a_running_run_is_left_alone(light_league, ludus, toml):
     run.wait_for(lambda state: state.trained > before.trained)
 
 
-def test_a_damaged_model_is_not_used(ludus, copied):
-    """Neither to rate it nor to go on as if nothing were."""
-    with Store.read(copied) as store:
+def test_damaged_model_is_an_error(ludus, run_copy):
+    """It is neither rated nor resumed from."""
+    with Store.read(run_copy) as store:
         newest = store.models.records()[-1]
-    flip(copied / "models" / f"{newest.hash}.safetensors")
+    flip(run_copy / "models" / f"{newest.hash}.safetensors")
     line = rf"error: .*{newest.hash}\.safetensors: damaged: its SHA-256 is .*…, expected .*…; restore it from a copy"
-    refused(ludus("eval", copied, newest.participant, "random", "--matches", 10), line)
-    verified = ludus("league", copied, "verify")
+    check_error(ludus("eval", run_copy, newest.participant, "random", "--matches", 10), line)
+    verified = ludus("league", run_copy, "verify")
     assert verified.status == 1
     assert f"{newest.participant}: " in verified.output
 
 
 @pytest.mark.parametrize("workers", [0, 1])
-def test_a_damaged_checkpoint_is_not_used(ludus, copied, workers):
-    """A learner does not start from flipped bits; trying again would not help."""
-    for path in copied.glob("learners/*/*.safetensors"):
+def test_damaged_checkpoint_is_an_error(ludus, run_copy, workers):
+    """The learner is not restarted."""
+    for path in run_copy.glob("learners/*/*.safetensors"):
         flip(path)
-    result = ludus("resume", copied, "--workers", workers, "--set", "run.decisions=9000")
-    refused(result, r"error: .*/learners/main_agent/\d+\.safetensors: damaged: .*; restore it from a copy")
+    result = ludus("resume", run_copy, "--workers", workers, "--set", "run.decisions=9000")
+    check_error(result, r"error: .*/learners/main_agent/\d+\.safetensors: damaged: .*; restore it from a copy")
 
 
-def test_a_newer_schema_is_not_touched(ludus, copied):
-    """The line says which ludus can."""
-    database = sqlite3.connect(copied / "league.sqlite")
+def test_newer_schema_is_an_error(ludus, run_copy):
+    """The line names the required version of ludus."""
+    database = sqlite3.connect(run_copy / "league.sqlite")
     database.execute("PRAGMA user_version = 99")
     database.close()
-    for command in (("resume", copied), ("eval", copied, "main_agent@1", "random"), ("league", copied)):
-        refused(ludus(*command), r"error: .*: schema 99, this ludus reads 2; use the ludus that wrote it")
+    for command in (("resume", run_copy), ("eval", run_copy, "main_agent@1", "random"), ("league", run_copy)):
+        check_error(ludus(*command), r"error: .*: schema 99, this ludus reads 2; use the ludus that wrote it")
 
 
-def test_a_damaged_database_is_not_used(ludus, copied):
-    """What SQLite finds is told."""
-    for path in copied.glob("league.sqlite-*"):
+def test_damaged_database_is_an_error(ludus, run_copy):
+    """The line holds the message of SQLite."""
+    for path in run_copy.glob("league.sqlite-*"):
         path.unlink()
-    data = bytearray((copied / "league.sqlite").read_bytes())
+    data = bytearray((run_copy / "league.sqlite").read_bytes())
     data[8192 : len(data) // 2] = bytes(len(data) // 2 - 8192)
-    (copied / "league.sqlite").write_bytes(data)
-    refused(
-        ludus("resume", copied, "--set", "run.decisions=9000"),
+    (run_copy / "league.sqlite").write_bytes(data)
+    check_error(
+        ludus("resume", run_copy, "--set", "run.decisions=9000"),
         r"error: .*league\.sqlite: .*malformed.*; restore it from a copy of the run",
     )
 
 
-def test_a_file_where_the_folder_should_be_is_one_line(ludus, toml, tmp_path):
-    """It is no run that could be resumed; who names a file itself may have meant to start one."""
+def test_file_instead_of_a_run_folder_is_one_line(ludus, toml, tmp_path):
+    """The line suggests how to start a run of the file."""
     (tmp_path / "file").touch()
     line = r"error: file is a file, not a folder: choose another folder for the run"
     for command in (("train", toml(), "--run", "file"), ("train", toml(), "--run", "file/run"), ("resume", "file/run")):
-        refused(ludus(*command), line)
-    refused(ludus("resume", "file"), r"error: file is a file: `ludus train file` starts a run of it, .*")
+        check_error(ludus(*command), line)
+    check_error(ludus("resume", "file"), r"error: file is a file: `ludus train file` starts a run of it, .*")
 
 
 @pytest.mark.parametrize("workers", [0, 1])
-def test_a_checkpoint_that_cannot_be_written_ends_the_run(ludus, toml, tmp_path, workers):
-    """At once, before a learner has lost anything, and with what to do; that done, the run goes on."""
+def test_unwritable_checkpoint_ends_the_run(ludus, toml, tmp_path, workers):
+    """The line suggests a fix, after which the run can be resumed."""
     (tmp_path / "run").mkdir()
     (tmp_path / "run/learners").touch()  # a file stands where the folder should be
     result = ludus("train", toml(), "--run", "run", "--workers", workers)
-    refused(
+    check_error(
         result,
         r"error: run cannot be used: .*; free disk space .* and continue with `ludus resume run`, .*",
     )
@@ -243,7 +243,7 @@ def test_a_checkpoint_that_cannot_be_written_ends_the_run(ludus, toml, tmp_path,
 
 
 def test_unusual_folders_work(ludus, toml, tmp_path):
-    """Spaces, quotes, letters of all kinds, and a path longer than a socket's may be; the last line can be pasted."""
+    """Paths hold spaces, quotes and other letters, and are longer than socket paths may be."""
     folder = tmp_path / "a run's ünï 日本" / ("x" * 120)
     result = ludus("train", toml(), "--run", folder, "--workers", 1, "--set", "run.decisions=500")
     assert result.status == 0, result.output
@@ -274,7 +274,7 @@ WRONG = {
 
 
 def faulty(toml, install, fault, **run):
-    """Return the TOML file of a run whose environment breaks after 100 ticks."""
+    """Return the TOML file of a run whose environment fails after 100 ticks."""
     install("faulty", FAULTY)
     options = {"fault": fault, "after_ticks": 100}
     return toml(
@@ -286,12 +286,12 @@ def faulty(toml, install, fault, **run):
 
 @pytest.mark.parametrize("fault", WRONG)
 @pytest.mark.parametrize("workers", [0, 1])
-def test_a_broken_environment_ends_the_run_with_one_line(ludus, install, toml, tmp_path, fault, workers):
-    """The line names it, what it did, where, and what to do; what was committed stays."""
+def test_failing_environment_ends_the_run_with_one_line(ludus, install, toml, tmp_path, fault, workers):
+    """It names the environment, the error and its location; committed state is kept."""
     result = ludus("train", faulty(toml, install, fault), "--run", "run", "--workers", workers)
     told = "" if workers == 0 or fault == "init" else r"sampler-0: "
     often = "" if not told else r" — 1 times within a minute; see run/logs/sampler-0\.log"
-    refused(result, f"error: {told}{WRONG[fault]}{often}")
+    check_error(result, f"error: {told}{WRONG[fault]}{often}")
     if fault != "init":
         with open_run(tmp_path / "run") as run:
             assert verify(run) == []
@@ -299,11 +299,11 @@ def test_a_broken_environment_ends_the_run_with_one_line(ludus, install, toml, t
 
 
 @pytest.mark.slow
-def test_an_environment_that_hangs_is_given_up(ludus, install, toml, tmp_path):
-    """A worker that is silent for `run.stall_s` is restarted, at last in vain; its log says where it hung."""
+def test_hanging_environment_ends_the_run(ludus, install, toml, tmp_path):
+    """The worker is restarted after `run.stall_s` until the limit; its log holds the location."""
     path = faulty(toml, install, "hang", stall_s=6, restarts=1)
     result = ludus("train", path, "--run", "run", "--workers", 1, timeout_s=80)
-    refused(
+    check_error(
         result,
         r"error: sampler-0: was silent for \d+ s and was killed — 2 times within a minute; see run/logs/sampler-0\.log",
     )
@@ -316,7 +316,7 @@ def test_an_environment_that_hangs_is_given_up(ludus, install, toml, tmp_path):
     assert len(hung) == 2
 
 
-def test_a_hung_run_in_one_process_can_be_interrupted(install, toml, tmp_path, plugin_path):
+def test_hanging_single_process_run_can_be_interrupted(install, toml, tmp_path, plugin_path):
     """The second Ctrl-C ends it at once."""
     path = faulty(toml, install, "hang")
     process = subprocess.Popen(

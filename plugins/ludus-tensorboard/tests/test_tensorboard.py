@@ -21,7 +21,7 @@ def metric(name, value, decisions):
 
 
 def write(run_dir, *writes, directory="tensorboard"):
-    """Run a sink from start to end."""
+    """Write metrics by a sink and close it."""
     sink = TensorBoardSink(TensorBoardConfig(directory=directory), run_dir=run_dir)
     for metrics in writes:
         sink.write(metrics)
@@ -35,7 +35,7 @@ def read(directory, tag):
 
 
 def test_metrics_become_scalars_over_decisions(tmp_path):
-    """TensorBoard shows every metric under its own name."""
+    """Every metric has a tag of its name."""
     write(
         tmp_path,
         [metric("learner/main_agent/entropy", 0.5, 100), metric("samples", 7.0, 100)],
@@ -46,13 +46,13 @@ def test_metrics_become_scalars_over_decisions(tmp_path):
 
 
 def test_one_write_may_hold_several_steps(tmp_path):
-    """Metrics keep their own number of decisions."""
+    """Metrics keep their numbers of decisions."""
     write(tmp_path, [metric("a", 1.0, 100), metric("a", 2.0, 200)])
     assert read(tmp_path / "tensorboard", "a") == [(100, 1.0), (200, 2.0)]
 
 
 def test_scalars_are_shown_before_the_sink_is_closed(tmp_path):
-    """A crash loses nothing that was written."""
+    """Every write is flushed."""
     sink = TensorBoardSink(TensorBoardConfig(), run_dir=tmp_path)
     sink.write([metric("a", 1.0, 100)])
     assert read(tmp_path / "tensorboard", "a") == [(100, 1.0)]
@@ -60,29 +60,29 @@ def test_scalars_are_shown_before_the_sink_is_closed(tmp_path):
     sink.close()
 
 
-def test_unknown_values_are_left_out(tmp_path):
+def test_unknown_values_are_skipped(tmp_path):
     """A NaN would spoil the scale of a chart."""
     write(tmp_path, [metric("a", math.nan, 100), metric("b", 1.0, 100)])
     accumulator = EventAccumulator(str(tmp_path / "tensorboard")).Reload()
     assert accumulator.Tags()["scalars"] == ["b"]
 
 
-def test_a_resumed_run_replaces_what_it_plays_again(tmp_path):
-    """Steps beyond the checkpoint are shown once, as they went the second time."""
+def test_resumed_run_replaces_repeated_steps(tmp_path):
+    """Steps after the checkpoint are shown once, with their new values."""
     write(tmp_path, [metric("a", 1.0, 100)], [metric("a", 2.0, 200)], [metric("a", 3.0, 300)])
     write(tmp_path, [metric("a", 20.0, 200)], [metric("a", 30.0, 300)])
     assert read(tmp_path / "tensorboard", "a") == [(100, 1.0), (200, 20.0), (300, 30.0)]
 
 
-def test_the_directory_can_be_chosen(tmp_path):
-    """Event files go where the option says."""
+def test_directory(tmp_path):
+    """Event files are written to the configured folder."""
     write(tmp_path, [metric("a", 1.0, 1)], directory="tb")
     assert read(tmp_path / "tb", "a") == [(1, 1.0)]
 
 
 @pytest.mark.parametrize("directory", ["", "../elsewhere", "/tmp", 3])
-def test_the_directory_stays_inside_the_run_folder(directory):
-    """The option is a name and not a path."""
+def test_directory_must_be_a_name(directory):
+    """Paths are rejected."""
     with pytest.raises(ValueError, match="expected a name"):
         TensorBoardConfig(directory=directory)
 
@@ -98,8 +98,8 @@ def test_neither_tensorflow_nor_torch_is_imported():
     assert shown.stdout.strip() == "[]"
 
 
-def test_the_plugin_registers_the_sink():
-    """The name in TOML leads to the sink and its documented options."""
+def test_plugin_registers_the_sink():
+    """The component has documented options."""
     [component] = plugin.ludus_register_metric_sinks()
     assert component.name == "tensorboard"
     assert component.load_factory() is TensorBoardSink

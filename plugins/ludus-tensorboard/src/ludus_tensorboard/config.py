@@ -11,6 +11,6 @@ __all__ = ["TensorBoardConfig"]
 
 @frozen(kw_only=True)
 class TensorBoardConfig:
-    """Where event files go."""
+    """Options of the sink ``tensorboard``."""
 
     directory: str = option("tensorboard", name(), help="folder for event files, inside the run folder")

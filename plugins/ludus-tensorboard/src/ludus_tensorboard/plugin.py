@@ -1,4 +1,4 @@
-"""What this distribution registers."""
+"""Register the metric sink."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ LUDUS_API = 1
 
 @hookimpl
 def ludus_register_metric_sinks() -> list[Component]:
-    """Offer the TensorBoard sink."""
+    """Register the TensorBoard sink."""
     return [
         Component(
             name="tensorboard",

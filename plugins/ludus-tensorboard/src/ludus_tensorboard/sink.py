@@ -1,4 +1,4 @@
-"""Metrics as TensorBoard scalars."""
+"""Write metrics as TensorBoard scalars."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ __all__ = ["TensorBoardSink"]
 class TensorBoardSink:
     """Writes one event file per coordinator process.
 
-    tensorboard's own EventFileWriter would import TensorFlow where that is installed, and writes from a thread of its
-    own; a few records per second need neither.
+    The EventFileWriter of the tensorboard package imports TensorFlow if it is installed, and writes from a second
+    thread; a few records per second need neither.
 
     Args:
         config: Options.
@@ -36,7 +36,7 @@ class TensorBoardSink:
         directory = Path(run_dir) / config.directory
         directory.mkdir(parents=True, exist_ok=True)
         started = time.time_ns()
-        # TensorBoard reads the files of a folder in the order of their names
+        # TensorBoard reads the files of a folder in the order of their names.
         name = f"events.out.tfevents.{started // 10**9:010d}.{started % 10**9:09d}.{socket.gethostname()}.{os.getpid()}"
         self._records = RecordWriter((directory / name).open("wb"))
         self._has_session = False
@@ -45,16 +45,16 @@ class TensorBoardSink:
     def write(self, metrics: Sequence[Metric]) -> None:
         """Add scalars at the step `decisions`, and flush."""
         for decisions, group in groupby(metrics, key=attrgetter("decisions")):
-            if not self._has_session:  # hides what an earlier process wrote beyond the checkpoint resumed from
+            if not self._has_session:  # hides the steps of an earlier session after its last checkpoint
                 self._add(Event(step=decisions, session_log=SessionLog(status=SessionLog.START)))
                 self._has_session = True
-            known = [metric for metric in group if not math.isnan(metric.value)]
-            values = [Summary.Value(tag=metric.name, simple_value=metric.value) for metric in known]
+            present = [metric for metric in group if not math.isnan(metric.value)]
+            values = [Summary.Value(tag=metric.name, simple_value=metric.value) for metric in present]
             self._add(Event(step=decisions, summary=Summary(value=values)))
         self._records.flush()
 
     def close(self) -> None:
-        """Flush and close the event file; may be called again."""
+        """Flush and close the event file; closing twice is allowed."""
         self._records.close()
 
     def _add(self, event: Event) -> None:
