@@ -46,7 +46,7 @@ def results(environment: BoardEnvironment, agents: tuple, matches: int) -> np.nd
 
 
 def act(agent: object, observation: np.ndarray, *, mask: np.ndarray | None = None) -> np.ndarray:
-    """Return what the agent does, with a fixed seed."""
+    """Return the actions of the agent, with a fixed seed."""
     n = len(observation)
     rng = np.random.default_rng(1)
     return agent.act({"obs": observation}, action_mask=mask, seat_ids=np.arange(n), rng=rng)
@@ -166,7 +166,7 @@ def test_values_near_the_end_are_those_of_a_slow_minimax(depth, windows):
     assert found == pytest.approx(np.array(expected), abs=1e-6)
 
 
-def test_large_batches_give_what_small_ones_give():
+def test_large_and_small_batches_give_equal_values():
     """A batch that is searched in chunks has the values of its parts."""
     own, other = bitboard.decode(observed(random_positions(20, seed=3)))
     many = move_values(np.tile(own, 400), np.tile(other, 400), depth=4)
@@ -183,7 +183,7 @@ def test_minimax_takes_a_win_and_blocks():
 
 
 def test_minimax_breaks_ties_at_random():
-    """On the empty board depth 3 sees nothing: every column comes up."""
+    """On the empty board depth 3 finds no difference, so every column is chosen."""
     environment = make_connect4(None, num_matches=1)
     agent = agent_for(environment, MinimaxAgent, MinimaxConfig())
     counts = np.bincount(act(agent, np.zeros((7000, 6, 7, 2), np.int8))[:, 0], minlength=7)
@@ -200,7 +200,7 @@ def test_deeper_minimax_is_stronger():
 
 
 def test_windows_beat_a_blind_horizon():
-    """At equal depth the agent that counts open rows wins nearly always."""
+    """At equal depth the agent that counts open rows wins almost always."""
     environment = make_connect4(None, num_matches=32)
     agents = [agent_for(environment, MinimaxAgent, MinimaxConfig(depth=2, evaluate=way)) for way in ("windows", "zero")]
     assert results(environment, tuple(agents), 64)[0] > 55
@@ -222,7 +222,7 @@ def test_minimax_evaluates_wins_losses_and_the_unknown():
     ids=["perfect", "minimax"],
 )
 def test_evaluating_changes_no_decision(make, kind, config):
-    """`act_and_evaluate` decides as `act` does and says what `evaluate` says, throughout a match against random."""
+    """`act_and_evaluate` equals `act` and `evaluate` throughout a match against the random agent."""
     environment = make(None, num_matches=32)
     agent, random = agent_for(environment, kind, config), agent_for(environment, RandomAgent)
     assert isinstance(agent, EvaluatingAgent)
@@ -311,7 +311,7 @@ def random_agent(space: spaces.Space) -> RandomAgent:
 
 
 def test_random_is_uniform_among_the_legal():
-    """Of five choices three are legal; each comes up in a third of 9,000 decisions."""
+    """Of five choices three are legal; each is chosen in a third of 9,000 decisions."""
     mask = np.tile([True, False, True, False, True], (9000, 1))
     counts = np.bincount(act(random_agent(spaces.Discrete(5)), np.zeros((9000, 1)), mask=mask)[:, 0], minlength=5)
     assert counts[[1, 3]].tolist() == [0, 0]
@@ -349,7 +349,7 @@ def test_agents_name_the_environments_they_fit():
 
 @pytest.mark.parametrize("component", ludus_register_agents(), ids=lambda c: c.name)
 def test_agents_load_and_forget(component):
-    """Factories and configurations import, and forgetting streams is harmless."""
+    """Factories and configurations import, and resets of seats are harmless."""
     environment = (
         make_tictactoe(None, num_matches=1) if "perfect" in component.name else make_connect4(None, num_matches=1)
     )

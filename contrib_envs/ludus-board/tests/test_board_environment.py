@@ -15,7 +15,7 @@ GAMES = {"tictactoe": (make_tictactoe, (3, 3), 3), "connect4": (make_connect4, (
 
 
 class Referee:
-    """One match, played the slow way on a grid: None where empty, else the seat whose stone it is."""
+    """A simple reference of one match on a grid: None for empty cells, else the seat of the stone."""
 
     def __init__(self, game: str) -> None:
         _, (self.height, self.width), self.line = GAMES[game]
@@ -57,12 +57,12 @@ class Referee:
 
 
 def reset(environment: BoardEnvironment, **more) -> object:
-    """Reset all rows with the seeds 0, 1, …."""
+    """Reset all matches with the seeds 0, 1, …."""
     return environment.reset(np.arange(environment.num_matches, dtype=np.uint64), **more)
 
 
 def both(*actions: int) -> dict:
-    """Return step's argument: the given action of each row, offered by both seats."""
+    """Return the argument of `step`: the given action of each match, for both seats."""
     return {"player": np.repeat(np.array(actions)[:, None, None], 2, axis=1)}
 
 
@@ -251,14 +251,14 @@ def test_a_long_opening_stops_before_every_move_would_end_the_match():
         Scenario(name="random-opening", parameters={"plies": -1}),
     ],
 )
-def test_wrong_scenarios_are_refused(scenario):
+def test_invalid_scenarios_raise(scenario):
     """An unknown name, an unknown parameter and impossible numbers are errors."""
     with pytest.raises(ContractError, match="scenario"):
         reset(make_connect4(None, num_matches=1), scenarios=[scenario])
 
 
-def test_one_scenario_per_row_is_required():
-    """Two rows and one scenario do not fit."""
+def test_one_scenario_per_match_is_required():
+    """One scenario for two matches raises."""
     with pytest.raises(ContractError, match="one scenario for each of 2 matches, got 1"):
         reset(make_connect4(None, num_matches=2), scenarios=[Scenario()])
 
@@ -281,8 +281,8 @@ def test_cells_are_typed_as_number_or_name(text, action):
 
 
 @pytest.mark.parametrize(("make", "wanted"), [(make_connect4, "column from 1 to 7"), (make_tictactoe, "a1 to c3")])
-def test_a_mistyped_action_says_what_can_be_typed(make, wanted):
-    """The message lists what is accepted and repeats the text."""
+def test_a_mistyped_action_lists_the_choices(make, wanted):
+    """The message lists the choices and repeats the text."""
     with pytest.raises(ValueError, match=f"{wanted}, got 'help'"):
         make(None, num_matches=1).parse_action("player", "help")
 

@@ -39,7 +39,7 @@ def seen(*, ball_x: float = 10.0, ball_y: float = 0.0, paddle: float = 0.0, rows
 
 
 def act(agent: Agent, observation: dict, *, seat_ids: tuple = (0,), seed: int = 0) -> list[int]:
-    """Return what the agent does."""
+    """Return the actions of the agent."""
     rng = np.random.default_rng(seed)
     actions = agent.act(observation, action_mask=None, seat_ids=np.array(seat_ids), rng=rng)
     assert actions.shape == (len(seat_ids), 1)
@@ -80,7 +80,7 @@ def test_the_hard_follower_beats_the_easy_one():
 
 @pytest.mark.parametrize("observation", ["image", "both"])
 def test_the_follower_plays_from_any_observation(observation):
-    """It reads what it needs off pictures too."""
+    """It also plays from images."""
     assert score(follower(), random_agent(), matches=24, observation=observation) > 0.8
 
 
@@ -100,8 +100,8 @@ def test_it_moves_to_where_the_ball_is(height, action):
     assert act(follower(**PERFECT), seen(ball_y=height)) == [action]
 
 
-def test_it_sees_the_ball_late():
-    """With a delay of 2, what it does is about the ball two ticks ago; before that, the first it saw."""
+def test_it_observes_the_ball_with_a_delay():
+    """With a delay of 2 it follows the ball of two ticks ago, and at first the first ball."""
     agent = follower(**{**PERFECT, "delay": 2})
     done = [act(agent, seen(ball_y=height))[0] for height in (9.0, -9.0, -9.0, -9.0, 9.0, 9.0, 9.0)]
     assert done == [DOWN, DOWN, DOWN, UP, UP, UP, DOWN]
@@ -117,7 +117,7 @@ def test_it_moves_in_a_share_of_the_ticks(speed, moves):
 
 
 def approach(agent: FollowerAgent, *, rows: int, seed: int, at: tuple = (10.0, 9.0)) -> None:
-    """Show the agent a ball that comes towards it."""
+    """Let the agent observe an approaching ball."""
     for x in at:
         act(agent, seen(ball_x=x, rows=rows), seat_ids=tuple(range(rows)), seed=seed)
 
@@ -138,7 +138,7 @@ def test_it_misses_by_as_much_as_its_error():
 
 
 def test_it_chooses_a_new_error_for_each_approach_only():
-    """Not while the same ball comes or goes."""
+    """It is drawn once per approach."""
     agent, aim = follower(**{**PERFECT, "error": 4.0}), []
     for seed, x in enumerate((0.0, -5.0, -10.0, -15.0, -10.0, 0.0, 10.0, 5.0, 0.0)):
         act(agent, seen(ball_x=x), seed=seed)
@@ -149,7 +149,7 @@ def test_it_chooses_a_new_error_for_each_approach_only():
     assert len(set(aim)) == 3
 
 
-def test_what_it_does_in_a_row_depends_on_that_row_alone():
+def test_rows_are_independent():
     """Streams have memories of their own, in any order."""
     ball = np.random.default_rng(0).uniform(-19, 19, (30, 6))
     one, other = (follower(delay=3, speed=0.6, error=0.0) for _ in range(2))
@@ -163,7 +163,7 @@ def test_what_it_does_in_a_row_depends_on_that_row_alone():
 
 
 def test_a_new_match_starts_without_memories():
-    """The old ball is forgotten in the streams that are reset, and in no other."""
+    """A reset clears the ball of the given seats only."""
     agent = follower(**{**PERFECT, "delay": 2})
     for _ in range(3):
         act(agent, seen(ball_y=9.0, rows=2), seat_ids=(0, 7))
@@ -171,8 +171,8 @@ def test_a_new_match_starts_without_memories():
     assert act(agent, seen(ball_y=-9.0, rows=2), seat_ids=(0, 7)) == [DOWN, UP]
 
 
-def test_strength_gives_what_is_not_set():
-    """An option of its own replaces one of the three."""
+def test_strength_sets_defaults():
+    """Each of the three options can be set separately."""
     assert (follower()._delay, follower()._speed, follower()._error) == (2, 0.7, 4.5)
     mixed = follower(strength="hard", delay=7)
     assert (mixed._delay, mixed._speed, mixed._error) == (7, 1.0, 3.5)
@@ -217,8 +217,8 @@ def test_a_new_match_starts_with_a_new_action():
 # -- the rest ------------------------------------------------------------------------------------------------------
 
 
-def test_memory_grows_with_the_streams():
-    """Rows keep what they hold."""
+def test_state_grows_with_the_seat_ids():
+    """Existing seats keep their values."""
     memory = SeatState(value=2)
     assert memory.take_new(np.array([1])).tolist() == [True]
     memory["value"][1] = (3.0, 4.0)

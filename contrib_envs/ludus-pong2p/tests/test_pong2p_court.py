@@ -74,7 +74,7 @@ def test_a_paddle_returns_the_ball_within_the_frame(seat):
     ("offset", "slope"), [(-5.0, -1.5), (-2.5, -0.75), (0.0, 0.0), (2.5, 0.75), (5.0, 1.5)], ids=str
 )
 def test_where_the_paddle_is_hit_decides_how_steeply_the_ball_returns(offset, slope):
-    """From -1.5 at the upper tip to 1.5 at the lower, whatever the ball came with."""
+    """From -1.5 at the upper tip to 1.5 at the lower, for any incoming slope."""
     court = advance(court_with(ball=(18.0, 0.0, 4.0, 0.0), paddles=(0.0, -offset)))
     assert court.vy[0] / -court.vx[0] == pytest.approx(slope, abs=1e-12)
     assert np.hypot(court.vx[0], court.vy[0]) == pytest.approx(4.0)
@@ -272,7 +272,7 @@ def test_energy_changes_by_hits_alone(options, seed):
 @settings(deadline=None, max_examples=40)
 @given(speed=st.floats(1.0, 38.0), seed=st.integers(0, 2**32))
 def test_no_ball_tunnels_through_a_paddle_as_long_as_the_field(speed, seed):
-    """However fast it is, nobody concedes; and each ball is returned as often as its path is long."""
+    """At any speed no seat concedes, and the number of returns matches the length of the ball's path."""
     court, rng = served({"ball_speed": speed, "ball_speed_max": 38.0, "paddle_length": 40.0}, seed=seed)
     court.half[:], court._reach[:] = 20.0, 0.0
     hits = np.zeros(16, int)

@@ -61,7 +61,7 @@ def test_the_environment_keeps_its_contract(options):
     check_environment(component, steps=200, options=options)
 
 
-def test_the_spec_says_what_the_game_is():
+def test_the_spec_describes_the_game():
     """Two seats of one role, three actions, and promises that hold."""
     spec = make(max_ticks=70, frame_skip=3).spec
     assert isinstance(spec, EnvironmentSpec)
@@ -112,7 +112,7 @@ def test_a_point_pays_one_to_one_seat_and_costs_the_other_one(receiver):
 
 
 @pytest.mark.parametrize("receiver", [0, 1])
-def test_the_next_ball_is_served_to_who_conceded(receiver):
+def test_the_next_ball_is_served_to_the_seat_that_conceded(receiver):
     """From the middle line, at the speed of serves."""
     environment = make(ball_speed_max=4.0, paddle_length=1.0, ball_speed=2.0)
     tick, _ = until_a_point(environment, receiver=receiver)
@@ -187,8 +187,8 @@ def test_without_a_reward_for_hits_there_is_no_such_part():
     assert set(make().reset(seeds(1)).roles["player"].reward_parts) == {"point"}
 
 
-def test_unknown_actions_are_refused():
-    """The message names seat, row and the choices; nothing has advanced."""
+def test_unknown_actions_raise():
+    """The message names seat, match and choices, and no match has advanced."""
     environment = make(2)
     tick = environment.reset(seeds(2))
     before = tick.roles["player"].observation["obs"].copy()
@@ -203,7 +203,7 @@ def test_unknown_actions_are_refused():
 
 @pytest.mark.parametrize("options", [{}, {"frame_skip": 3}, {"observation": "image"}], ids=str)
 def test_exchanged_seats_and_the_paired_seed_give_the_mirrored_match(options):
-    """Everything one seat sees and receives the other one does in the match with the paired seed, bit for bit."""
+    """Observations and rewards of one seat are bit-identical to those of the other one with the paired seed."""
     matches = 32
     one, other = make(matches, points=2, **options), make(matches, points=2, **options)
     one.reset(seeds(matches))
@@ -271,7 +271,7 @@ def test_several_points_in_one_tick_add_up():
 
 
 def first_ball(scenario: Scenario | None, **options) -> np.ndarray:
-    """Return what seat 0 sees at the start."""
+    """Return the first observation of seat 0."""
     tick = make(**options).reset(seeds(1), scenarios=None if scenario is None else [scenario])
     return tick.roles["player"].observation["obs"][0].copy()
 
@@ -285,7 +285,7 @@ def test_serve_fast_multiplies_the_speed_of_serves():
 
 
 def test_long_paddle_gives_each_seat_its_length():
-    """Seat 0 has twice its length, or what the parameters say; never more than the field is long."""
+    """The paddle of seat 0 has twice its length, or that of the parameters, up to the size of the field."""
     for parameters, lengths in (
         ({}, [0.4, 0.2]),
         ({"paddle_0": 1, "paddle_1": 0.5}, [0.2, 0.1]),
@@ -304,8 +304,8 @@ def test_custom_sets_scores_and_receiver():
     assert first_ball(*custom(serve_to=0))[0, 4] < 0
 
 
-def test_each_row_has_its_own_scenario():
-    """And the next match of a row does not inherit it."""
+def test_each_match_has_its_own_scenario():
+    """The next match at the same index does not inherit it."""
     environment = make(2)
     scenarios = [Scenario(name="long-paddle"), Scenario()]
     tick = environment.reset(seeds(2), scenarios=scenarios)
@@ -330,13 +330,13 @@ def test_each_row_has_its_own_scenario():
     ],
     ids=lambda value: value.name if isinstance(value, Scenario) else "",
 )
-def test_wrong_scenarios_are_refused(scenario, message):
-    """The message says what there is and what is expected."""
+def test_invalid_scenarios_raise(scenario, message):
+    """The message names the known scenarios and the expected values."""
     with pytest.raises(ContractError, match=message):
         make().reset(seeds(1), scenarios=[scenario])
 
 
-def test_one_scenario_is_needed_for_each_row():
-    """Else which row is which would be a guess."""
+def test_one_scenario_per_match_is_required():
+    """Any other number raises."""
     with pytest.raises(ContractError, match="expected one scenario for each of 2 matches, got 1"):
         make(2).reset(seeds(2), scenarios=[Scenario()])

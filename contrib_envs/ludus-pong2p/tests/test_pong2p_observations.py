@@ -38,7 +38,7 @@ def start(environment: Pong2p, *, seed: int = 0, scenario: Scenario | None = Non
 # -- numbers -------------------------------------------------------------------------------------------------------
 
 
-def test_each_seat_sees_itself_on_the_left():
+def test_each_seat_observes_itself_on_the_left():
     """Own and opponent's are exchanged, x is turned round, y is the same."""
     environment = make(points=5)
     scenario = Scenario(name="custom", parameters={"score_0": 1, "score_1": 3, "paddle_0": 2, "serve_to": 0})
@@ -61,7 +61,7 @@ def test_each_seat_sees_itself_on_the_left():
         assert left[NUMBER[name]] == right[NUMBER[name]]
 
 
-def test_velocity_is_what_the_ball_moves_by():
+def test_velocity_is_the_movement_of_the_ball():
     """In shares of the highest speed, while the ball flies freely."""
     environment = make(ball_speed_max=5.0)
     before = start(environment)["obs"].copy()
@@ -127,7 +127,7 @@ def slow_picture(numbers: np.ndarray, *, scores: np.ndarray, points: int) -> np.
 
 
 def expected_pictures(environment: Pong2p, match: int) -> list[np.ndarray]:
-    """Return what each seat should see now in a match."""
+    """Return the expected observations of both seats of a match."""
     court, scores = environment._court, environment._scores[:, match]
     places = []
     for seat, side in ((0, 1), (1, -1)):
@@ -167,7 +167,7 @@ def test_the_second_channel_is_the_tick_before():
         assert (image[:, :, 1:, :, 0] != image[:, :, 1:, :, 1]).any(axis=(1, 2, 3)).all()
 
 
-def test_a_reset_draws_its_rows_anew_and_leaves_the_others():
+def test_a_reset_redraws_only_the_given_matches():
     """Nothing of the old match is left, in either channel."""
     environment, fresh = make(4, observation="image"), make(1, observation="image")
     start(environment)

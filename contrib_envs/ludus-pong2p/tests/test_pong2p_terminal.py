@@ -22,7 +22,7 @@ def plain(text: str) -> list[str]:
 
 
 def show(environment: Pong2p, **numbers: float) -> list[str]:
-    """Return the first match with ball and paddles where they are told to be."""
+    """Return the rendered first match with ball and paddles at the given positions."""
     scenario = Scenario(name="custom", parameters={"score_0": 2, "score_1": 3})
     environment.reset(np.zeros(2, np.uint64), scenarios=[scenario, Scenario()])
     court = environment._court
@@ -83,7 +83,7 @@ def test_actions_have_names_that_can_be_typed(action):
 
 
 @pytest.mark.parametrize("typed", ["", "left", "3", "-1"])
-def test_other_words_are_refused(typed):
-    """The message says what there is."""
+def test_other_words_raise(typed):
+    """The message lists the choices."""
     with pytest.raises(ValueError, match=r"expected stay, up or down \(s, u, d\), got"):
         make().parse_action("player", typed)

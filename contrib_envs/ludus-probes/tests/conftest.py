@@ -36,7 +36,7 @@ def make_agent():
 
 @pytest.fixture
 def start():
-    """Return a function that resets all rows, with seeds that look like those of a run, and returns the role's tick."""
+    """Return a function that resets all matches, with seeds like those of a run, and returns the role's tick."""
 
     def start(environment, seed=0):
         seeds = np.random.default_rng(seed).integers(0, 2**64, environment.num_matches, np.uint64)
@@ -47,7 +47,7 @@ def start():
 
 @pytest.fixture
 def play(start):
-    """Return a function that plays all rows to the end and returns what every seat received, ``[B, S] float64``.
+    """Return a function that plays all matches to the end and returns the return of every seat, ``[B, S] float64``.
 
     `decide` gives the actions ``[B, S, L]`` from the role's tick and the number of the tick.
     """

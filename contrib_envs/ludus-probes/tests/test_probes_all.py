@@ -52,13 +52,13 @@ def test_the_contract_is_kept(name, options):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_registered_name_is_that_of_the_spec(make, name):
-    """So that errors name what was asked for."""
+    """Errors then name the environment."""
     assert make(name).spec.name == name
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_probe_can_be_watched(make, start, name):
-    """At the start and at the end, every row as text without a tail of blanks."""
+    """Every match renders as text without trailing blanks, at the start and at the end."""
     environment = make(name, 3)
     assert isinstance(environment, Playable)
     player = start(environment)
@@ -76,7 +76,7 @@ def test_every_probe_can_be_watched(make, start, name):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_mistyped_action_says_what_can_be_typed(make, name):
+def test_a_mistyped_action_lists_the_choices(make, name):
     """The message repeats the text."""
     with pytest.raises(ValueError, match=r"expected .*; got 'help'"):
         make(name).parse_action(ROLE, " help ")
@@ -115,7 +115,7 @@ def test_an_illegal_action_names_match_and_seat(make, start, name):
 
 @pytest.mark.parametrize("name", [component.name for component in ludus_register_agents() if component.config is None])
 def test_perfect_agents_evaluate(make, make_agent, start, name):
-    """They decide as `act` does, and know what they will receive."""
+    """They decide as `act` does, and return the expected return."""
     environment = make(name.removesuffix("-perfect"), 5)
     agent = make_agent(name, environment)
     assert isinstance(agent, EvaluatingAgent)
@@ -162,12 +162,12 @@ def test_agents_name_the_environments_they_fit():
     ids=str,
 )
 def test_options_are_checked(make, name, wrong):
-    """A value that makes no game is refused."""
+    """Invalid values raise."""
     with pytest.raises(ValueError, match="expected"):
         make(name, **wrong)
 
 
-def test_matrices_of_different_size_are_refused(make):
+def test_matrices_of_different_size_raise(make):
     """Each has an allowed shape, but they do not fit together."""
     with pytest.raises(ConfigError, match="payoff_second: expected 3 rows as in payoff, got 2"):
         make("matrix-game", payoff_second=((1.0, 0.0), (0.0, 1.0)))
@@ -192,6 +192,6 @@ def rates_of_random_play(environment):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_matches_are_stepped_together(make, name):
-    """256 at once cost a match a tenth of what it costs alone, or less, choosing the actions included."""
+    """The time per match is at most a tenth with 256 matches at once, including the choice of actions."""
     alone, together = (max(rates_of_random_play(make(name, matches))) for matches in (1, 256))
     assert together > 10 * alone

@@ -13,7 +13,7 @@ BOTH = pytest.mark.parametrize("masked", [True, False])
 
 @BOTH
 def test_the_right_key_is_worth_one(make, make_agent, play, by_agent, masked):
-    """In every match, whether there is a mask or not: the observation says as much as it does."""
+    """In every match, with and without a mask: the observation holds the same information."""
     environment = make("key-ring", 500, masked=masked)
     assert play(environment, by_agent(make_agent("key-ring-perfect", environment))).min() == 1.0
     assert environment._tick.outcome.min() == 1.0

@@ -13,7 +13,7 @@ LEAVES = ("wanted", "second", "third")
 
 @pytest.fixture
 def returns(make, play, start):
-    """Return a function that plays ``[B, 3]`` actions made from what is asked ``[B, 3]``, and returns both."""
+    """Return a function that plays actions ``[B, 3]`` computed from targets ``[B, 3]``, and returns both."""
 
     def returns(choose, **options):
         environment = make("labels", ROWS, choices=4, **options)
@@ -25,12 +25,12 @@ def returns(make, play, start):
 
 
 def shift(asked, *by):
-    """Return what is asked with wrong values for the labels that are shifted."""
+    """Return the targets with wrong values for the shifted labels."""
     return (asked + np.array(by)) % np.array([2, 4, 4])
 
 
 @pytest.mark.parametrize("coupled", [False, True])
-def test_what_is_asked_is_worth_one(make, make_agent, play, by_agent, coupled):
+def test_right_answers_are_worth_one(make, make_agent, play, by_agent, coupled):
     """In every match."""
     environment = make("labels", ROWS, coupled=coupled)
     total = play(environment, by_agent(make_agent("labels-perfect", environment)))
@@ -40,7 +40,7 @@ def test_what_is_asked_is_worth_one(make, make_agent, play, by_agent, coupled):
 
 @pytest.mark.parametrize("by", range(1, 4))
 def test_the_label_that_was_not_chosen_changes_nothing(returns, by):
-    """Whatever it is, the return stays 1; the spec says which it is."""
+    """The return stays 1 for every variant, and the spec describes the variant."""
 
     def choose(asked):
         unused = np.where(asked[:, :1] == 0, np.array([[0, 0, by]]), np.array([[0, by, 0]]))

@@ -93,7 +93,7 @@ class Student:
 
 @three_seeds
 def test_the_dominant_choice_is_learned(make, seed):
-    """From 2.25, which even guessing brings, down to the equilibrium of 1: each confesses whatever the other does."""
+    """From 2.25 for random play down to the equilibrium of 1, at which both confess."""
     student = Student(make("matrix-game", 128, preset="prisoners-dilemma"), seed=seed, epochs=1)
     assert student.score() == pytest.approx(2.25, abs=0.25)
     assert student.learn(30).score() < 1.1
@@ -108,7 +108,7 @@ def test_steering_is_learned(make, seed):
 @three_seeds
 @pytest.mark.parametrize("coupled", [False, True])
 def test_labels_are_learned(make, seed, coupled):
-    """Far better than the half of who never chooses the label."""
+    """Far better than ½, the return without choosing the label."""
     assert Student(make("labels", 512, coupled=coupled), seed=seed).learn(25).score() > 0.85
 
 
@@ -120,8 +120,8 @@ def test_targets_are_learned_slowly_by_layers_that_know_no_entities(make, seed):
 
 
 @three_seeds
-def test_the_team_learns_fast_with_a_critic_that_sees_everything(make, seed):
-    """From 0.25. After as many matches, a team whose critics see what its seats see is still far away."""
+def test_the_team_learns_fast_with_a_critic_of_the_global_state(make, seed):
+    """From 0.25. After as many matches, a team with critics of the seats' observations is still far from it."""
     environment = make("team-game", 128)
     seeing = Student(environment, seed=seed, hidden=(32,)).learn(15).score()
     blind = Student(environment, seed=seed, hidden=(32,), critic_sees=False).learn(15).score()

@@ -31,7 +31,7 @@ def test_one_wrong_answer_costs_its_share_and_the_match(make, play, start, wrong
     assert not environment._tick.outcome.any()
 
 
-def test_critics_see_the_luck_to_come(make, start):
+def test_critics_observe_the_luck_to_come(make, start):
     """All of it at first, an equal part less after every tick, none in the end."""
     environment = make("luck", 3, ticks=4)
     player = start(environment)
@@ -41,7 +41,7 @@ def test_critics_see_the_luck_to_come(make, start):
         np.testing.assert_allclose(player.privileged["luck"][:, 0, 0], luck * left, atol=1e-6)
 
 
-def test_luck_is_uniform_and_nobody_sees_it_in_the_observation(make, start):
+def test_luck_is_uniform_and_not_in_the_observation(make, start):
     """Mean 0, variance spread² / 3, and no correlation with the sign."""
     player = start(make("luck", ROWS, spread=6.0))
     luck = player.privileged["luck"][:, 0, 0]
@@ -52,7 +52,7 @@ def test_luck_is_uniform_and_nobody_sees_it_in_the_observation(make, start):
     assert abs(np.corrcoef(luck, player.observation["obs"][:, 0].argmax(axis=1))[0, 1]) < 0.06
 
 
-def test_critics_need_not_be_told(make, start):
+def test_luck_can_be_hidden_from_critics(make, start):
     """The same matches without the privileged leaf."""
     told, untold = make("luck", 20), make("luck", 20, told=False)
     players = [start(environment) for environment in (told, untold)]

@@ -17,7 +17,7 @@ PRESETS = {
 
 
 def table(make, play, **options):
-    """Return what both seats receive for every pair of choices, ``[n, n, 2]``."""
+    """Return the rewards of both seats for every pair of choices, ``[n, n, 2]``."""
     size = make("matrix-game", **options).spec.role(ROLE).action_space.n
     pairs = np.array(list(itertools.product(range(size), repeat=2)))
     environment = make("matrix-game", len(pairs), **options)
@@ -25,7 +25,7 @@ def table(make, play, **options):
 
 
 @pytest.mark.parametrize("preset", PRESETS)
-def test_a_preset_pays_what_its_name_says(make, play, preset):
+def test_payoffs_of_presets(make, play, preset):
     """Both seats, for every pair of choices listed."""
     paid = table(make, play, preset=preset)
     assert {pair: tuple(paid[pair]) for pair in PRESETS[preset]} == PRESETS[preset]
@@ -35,7 +35,7 @@ def test_a_preset_pays_what_its_name_says(make, play, preset):
     ("preset", "zero_sum", "symmetric"),
     [("rock-paper-scissors", True, True), ("matching-pennies", True, False), ("prisoners-dilemma", False, True)],
 )
-def test_presets_claim_what_is_true(make, preset, zero_sum, symmetric):
+def test_presets_declare_true_properties(make, preset, zero_sum, symmetric):
     """Zero-sum and symmetric where they are."""
     spec = make("matrix-game", preset=preset).spec
     assert (spec.zero_sum, spec.symmetric, spec.constant_sum) == (zero_sum, symmetric, True)
