@@ -1,4 +1,4 @@
-"""Roles, networks and batches that the tests of MAPPO share."""
+"""Fixtures: roles, networks and batches."""
 
 from __future__ import annotations
 

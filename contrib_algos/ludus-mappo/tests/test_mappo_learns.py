@@ -1,4 +1,4 @@
-"""A whole run from the command line, in a game of a team whose rewards only a global critic can explain."""
+"""A whole run from the command line, in a team game with rewards that only a global critic can predict."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def ludus(folder, *arguments):
 @pytest.mark.slow
 @pytest.mark.parametrize(("critic", "least", "most"), [("global", 0.9, 1.0), ("local", 0.0, 0.5)])
 def test_a_team_learns_fast_by_a_critic_that_sees_everything(tmp_path, critic, least, most):
-    """The score is the share of matches in which every seat is right; guessing brings 1/64."""
+    """The score is the share of matches in which every seat is right; guessing gives 1/64."""
     pytest.importorskip("ludus_probes")
     (tmp_path / "run.toml").write_text(RUN.replace("CRITIC", critic))
     status = ludus(tmp_path, "train", "run.toml", "--run", "run", "--workers", 0)

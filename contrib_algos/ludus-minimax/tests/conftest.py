@@ -1,4 +1,4 @@
-"""Roles, networks and batches that the tests of minimax-ppo share."""
+"""Fixtures: roles, networks and batches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Roles, networks and batches that the tests of RND-PPO share."""
+"""Fixtures: roles, networks and batches."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def make_rnd():
 
 @pytest.fixture
 def make_novelty():
-    """Return a function that makes the networks of an algorithm."""
+    """Return a function that makes predictor and target of an algorithm."""
     return lambda rnd: Novelty(rnd._config, context=rnd._context)
 
 

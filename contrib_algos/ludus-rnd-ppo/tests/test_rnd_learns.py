@@ -52,7 +52,7 @@ def ludus(folder, *arguments):
 @pytest.mark.slow
 @pytest.mark.parametrize(("algorithm", "lowest", "highest"), [("rnd-ppo", 0.95, 1.0), ("ppo", 0.0, 0.11)])
 def test_the_corridor_is_walked_by_who_explores(tmp_path, algorithm, lowest, highest):
-    """Everything else being equal, PPO takes the door beside the start: 0.1 instead of 1."""
+    """With equal options, PPO takes the door beside the start: 0.1 instead of 1."""
     pytest.importorskip("ludus_probes")
     (tmp_path / "run.toml").write_text(RUN.replace("ALGORITHM", algorithm))
     status = ludus(tmp_path, "train", "run.toml", "--run", "run", "--workers", 0)

@@ -21,14 +21,14 @@ def test_the_error_is_the_mean_over_features():
 
 
 def test_observations_are_normalised_and_bounded():
-    """Each element by its own mean and deviation; bytes too."""
+    """By the mean and deviation of each element; also bytes."""
     leaf = torch.tensor([[10, 200], [14, 0]], dtype=torch.uint8)
     read = normalised(leaf, mean=torch.tensor([12.0, 0.0]), deviation=torch.tensor([4.0, 10.0]), clip=5.0)
     assert read.tolist() == [[-0.5, 5.0], [0.5, 0.0]]
 
 
 def test_a_decision_earns_the_error_of_the_next_observation():
-    """And that of its own where its match ends, by its rules or cut off."""
+    """Or at its own observation, where its match terminates or is truncated."""
     error = column(1.0, 2.0, 3.0, 4.0, 99.0, 5.0)
     terminated = column(False, True, False, False, False, False)
     decided = column(True, True, True, True, False, True)  # entry 4 is the final observation of what 3 cut off
@@ -41,7 +41,7 @@ def test_a_decision_earns_the_error_of_the_next_observation():
     [((False, False, False, False), [1.75, 1.5, 1.0, 0.0]), ((True, False, False, False), [1, 1.5, 1, 0])],
 )
 def test_sums_of_rewards(ends, expected):
-    """Three rewards of 1 at a discount of ½, until a match ends or the segment does."""
+    """Three rewards of 1 with discount ½, until the end of a match or segment."""
     sums = discounted_sums(
         column(1.0, 1.0, 1.0, 7.0),
         terminated=column(*ends),
@@ -52,7 +52,7 @@ def test_sums_of_rewards(ends, expected):
 
 
 def test_running_moments_are_those_of_all_rows():
-    """However they come in, and far away from 0."""
+    """For any sizes of batches, and far from 0."""
     rows = np.random.default_rng(0).normal(50, [1, 3], (100, 2)).astype(np.float32)
     moments = RunningMoments((2,))
     for part in np.split(rows, [1, 30, 31]):
@@ -63,14 +63,14 @@ def test_running_moments_are_those_of_all_rows():
 
 
 def test_what_never_varies_has_a_deviation_above_zero():
-    """Or normalising would divide by it."""
+    """As observations are divided by it."""
     moments = RunningMoments()
     moments.add(torch.full((5,), 3.0))
     assert 0 < moments.deviation < 0.01
 
 
 def test_running_moments_keep_their_tensors():
-    """So whoever saved a reference can put them back."""
+    """So that references to them stay valid."""
     moments = RunningMoments((2,))
     before = {name: tensor.data_ptr() for name, tensor in moments.state_dict().items()}
     moments.add(torch.ones(3, 2))

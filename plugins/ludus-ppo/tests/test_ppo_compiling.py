@@ -106,4 +106,5 @@ def test_code_is_compiled_in_one_piece_and_holds_for_every_clip_range(make_ppo, 
     trainer = ppo.make_trainer(seed=1)
     for step, segments in enumerate((6, 5, 7)):
         trainer.update(make_batch(ppo, segments=segments), progress=step / 4)
+    assert trainer._gradient_step._losses._compiled is not None
     assert len(graphs) == 2  # the first for its shapes alone, the second for all others

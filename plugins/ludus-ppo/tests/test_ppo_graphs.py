@@ -44,7 +44,7 @@ def repeated(monkeypatch):
 
 @pytest.fixture
 def updated(make_ppo, make_batch):
-    """Return a function that learns from several batches, and returns the metrics of each and the weights."""
+    """Return a function that makes several updates, and returns their metrics and the final weights."""
 
     def update(options, *, device="cpu", cuda_graphs):
         core = options.get("core", "")
@@ -97,7 +97,7 @@ def test_graphed_steps_learn_the_same(updated, repeated, case):
 
 
 def step_inputs(*, rows=64, unrolled=None, size=1):
-    """Return what decides whether a step is graphed."""
+    """Return the inputs that decide whether a step is graphed."""
     return SimpleNamespace(
         minibatch=SimpleNamespace(num_rows=rows, unrolled=unrolled), group=SimpleNamespace(rank=0, size=size)
     )
@@ -120,7 +120,7 @@ def test_which_steps_are_graphed(make_ppo, repeated, inputs, graphed):
 
 
 def test_graphs_are_for_gpus_and_exclude_compiling(make_ppo):
-    """On a CPU there are none."""
+    """On a CPU they are off."""
     cuda = torch.device("cuda")
     assert Numerics.choose(make_ppo()._config, cuda).graphed
     assert not Numerics.choose(make_ppo()._config, torch.device("cpu")).graphed
@@ -131,7 +131,7 @@ def test_graphs_are_for_gpus_and_exclude_compiling(make_ppo):
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 @pytest.mark.parametrize("case", CASES)
 def test_a_gpu_learns_the_same(updated, caplog, monkeypatch, case):
-    """Recorded or not, as a CPU does."""
+    """Graphed or not."""
     monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
     here = updated(CASES[case], cuda_graphs=False)
     for cuda_graphs in (False, True):

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from ludus_ppo.algorithm import PPO
 from ludus_ppo.minibatches import evaluate
 from ludus_ppo.trainer import PPOTrainer
 from torch import nn
@@ -67,6 +68,21 @@ def test_a_module_is_trained_and_saved(make_ppo, make_batch):
     for one in (trainer, resumed):
         one.update(batch, progress=0.0)
     assert all(np.array_equal(array, resumed.state()[name]) for name, array in trainer.state().items())
+
+
+def test_algorithms_make_loss_terms(make_ppo):
+    """By overriding a method of PPO; terms that are modules follow the seed."""
+
+    class WithTerm(PPO):
+        def make_loss_terms(self):
+            return {"term": nn.Linear(2, 2)}
+
+    ppo = make_ppo()
+    one, same_seed, other = (
+        WithTerm(ppo._config, context=ppo._context).make_trainer(seed=seed).state()["term.weight"] for seed in (1, 1, 2)
+    )
+    assert np.array_equal(one, same_seed)
+    assert not np.array_equal(one, other)
 
 
 def test_metrics_are_means_over_gradient_steps(make_ppo, make_batch):

@@ -103,7 +103,7 @@ def test_advantages_are_weighted_sums(make_ppo, make_batch):
 
 
 def test_returns_may_go_on_after_a_match(make_ppo, make_batch):
-    """At λ = 1 an endless reward of 0.1 with gamma 0.5 is worth what comes until the segment ends."""
+    """With λ = 1 and gamma 0.5, returns of a reward of 0.1 sum up to the end of the segment."""
     batch = played(make_ppo(), make_batch)
     batch.terminated[:] = False
     batch.terminated[3, :] = True
@@ -118,13 +118,13 @@ def test_returns_may_go_on_after_a_match(make_ppo, make_batch):
     assert bound[0].tolist() == pytest.approx([0.1 * (2 - 0.5**3)] * 6)
 
 
-@pytest.mark.parametrize("today", [False, True])
-def test_an_unseen_next_match_has_the_value_of_the_last_decision(make_ppo, make_batch, today):
+@pytest.mark.parametrize("vtrace", [False, True])
+def test_an_unseen_next_match_has_the_value_of_the_last_decision(make_ppo, make_batch, vtrace):
     """Where a segment ends with its match and returns continue."""
     batch = played(make_ppo(), make_batch)
     batch.terminated[7, :2] = True, False
     values = torch.from_numpy(batch.extras["curious"])
-    reevaluation = Reevaluation(log_ratio=torch.zeros(values.shape), values={"curious": values}) if today else None
+    reevaluation = Reevaluation(log_ratio=torch.zeros(values.shape), values={"curious": values}) if vtrace else None
     signal = RewardSignal(head="curious", gamma=0.5, ends_with_match=False, reward=tenth)
     advantage, _ = estimate_signal(
         batch,
@@ -173,7 +173,7 @@ def test_both_heads_are_learned(make_ppo, make_batch):
 
 @pytest.mark.parametrize("offset", [0.0, 1000.0, 100_000.0])
 def test_normalised_values_learn_returns_of_any_scale(make_ppo, make_batch, offset):
-    """Large returns are predicted as fast as small ones, and the scale travels with the model."""
+    """Large returns are predicted as fast as small ones, and the scale is part of the model."""
     ppo = make_ppo(normalize_value=True, learning_rate=0.01, epochs=20, gamma=0.0)
     trainer, batch = ppo.make_trainer(seed=1), make_batch(ppo)
     batch.reward += offset

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
-from attrs import frozen
+from attrs import define
 from torch import Tensor
 
 from ludus_ppo.minibatches import Minibatch
@@ -13,7 +13,7 @@ from ludus_ppo.minibatches import Minibatch
 __all__ = ["LossTerm", "PolicyOutputs"]
 
 
-@frozen(kw_only=True, eq=False)
+@define(kw_only=True, eq=False)  # torch.compile cannot trace the construction of frozen classes
 class PolicyOutputs:
     """What the model being trained computes for a minibatch of n rows, with gradients.
 

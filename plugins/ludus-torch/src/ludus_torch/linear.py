@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
-from attrs import frozen
 from ludus.errors import ContractError
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
@@ -155,8 +154,7 @@ class _FusedLinear(nn.Linear):
         return super().forward(input)
 
 
-@frozen
-class _Layer:
+class _Layer(NamedTuple):  # torch.compile cannot trace the construction of frozen attrs classes
     """How a linear layer and its activation are computed.
 
     Attributes:
