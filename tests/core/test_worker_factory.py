@@ -37,7 +37,7 @@ def context(tables, tmp_path):
 def test_sampler_follows_the_configuration(context):
     """It has the configured numbers of matches, and a live actor for every player."""
     made = make_sampler(context(players={"main": {}, "other": {}}), "sampler-0", CONTEXT)
-    assert (made.kind, made.environment.num_matches, made.rows_per_fixture) == ("train", 8, 4)
+    assert (made.kind, made.environment.num_matches, made.matches_per_lane) == ("train", 8, 4)
     assert set(made.live) == {"main", "other"}
     assert made.live["main"].recorder.seat_ids == 16
 
@@ -144,7 +144,7 @@ def test_players_of_one_architecture_share_a_stack_of_models(context):
     alike = {"main": {}, "twin": {}, "other": {"interfaces": ["dummy-reverse"]}, "third": {"share": 2.0}}
     run = context(players=alike)
     cache = make_actor_cache(run, "sampler-0", run.spec, 4)
-    assert cache.kin == {"main": "main", "twin": "main", "other": "other", "third": "main"}
+    assert cache.architecture_owners == {"main": "main", "twin": "main", "other": "other", "third": "main"}
 
 
 def test_actor_cache_has_the_configured_size(context):
