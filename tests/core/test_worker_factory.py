@@ -39,7 +39,7 @@ def test_sampler_follows_the_configuration(context):
     made = make_sampler(context(players={"main": {}, "other": {}}), "sampler-0", CONTEXT)
     assert (made.kind, made.environment.num_matches, made.matches_per_lane) == ("train", 8, 4)
     assert set(made.live) == {"main", "other"}
-    assert made.live["main"].recorder.seat_ids == 16
+    assert made.live["main"].recorder.num_trajectories == 16
 
 
 def test_learner_and_samplers_agree_on_the_segment_layout(context):
