@@ -1,7 +1,7 @@
 """The algorithm contract: a policy that decides, and a trainer that learns from recorded decisions.
 
 An *algorithm* makes a `Policy` for samplers and evaluators, and a `Trainer` for learners. Policy and trainer exchange
-two kinds of data only: weights (named arrays), which the trainer returns and the policy loads, and `Field`s, which the
+two kinds of data only: weights (named arrays), which the trainer returns and the policy loads, and `Field` records, which the
 policy adds to every decision and the trainer reads. The contract covers on-policy and off-policy algorithms.
 """
 

@@ -16,6 +16,7 @@ import pytest
 from ludus.__main__ import cli
 from ludus._config.run_config import load_config
 from ludus._plugins.loading import GROUP
+from ludus._plugins.commands import BUILT_IN_COMMANDS
 from ludus._plugins.manager import load_plugins
 from ludus._run.factories import make_matchmaker
 from ludus._sampling.recorder import Recorder
@@ -190,9 +191,9 @@ def test_a_wrong_command_is_seen(line):
 
 
 def test_commands_are_found():
-    """The README shows every command."""
-    shown = {line.split()[1] for line in command_lines(ROOT / "README.md")}
-    assert shown >= {"train", "resume", "eval", "league", "play", "watch", "check", "plugins", "new-plugin", "doctor"}
+    """docs/commands.md lists every command that is installed."""
+    shown = {line.split()[1] for line in command_lines(ROOT / "docs" / "commands.md")}
+    assert shown == {*BUILT_IN_COMMANDS, *load_plugins().components("command")} - {"dummy-hello"}
 
 
 @pytest.mark.parametrize("path", PAGES, ids=relative)
@@ -385,9 +386,9 @@ def test_public_modules_are_in_the_api_reference():
 
 
 def test_messages_of_the_architecture_page_exist():
-    """Names like those of messages and classes in its code spans are in the core or the default launcher."""
+    """Names like those of messages and classes in its code spans are in the core, the default launcher or PPO."""
     page = BLOCK.sub("", text_of(ROOT / "docs" / "architecture.md"))
-    folders = (ROOT / "core", ROOT / "plugins" / "ludus-local" / "src")
+    folders = [ROOT / "core", *(ROOT / "plugins" / name / "src" for name in ("ludus-local", "ludus-ppo"))]
     sources = "\n".join(text_of(path) for folder in folders for path in folder.rglob("*.py"))
     defined = set(re.findall(r"(?:class|def) (\w+)|^    (\w+):", sources, re.MULTILINE))
     defined = {name for pair in defined for name in pair if name}
