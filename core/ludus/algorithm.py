@@ -1,8 +1,8 @@
 """The algorithm contract: a policy that decides, and a trainer that learns from recorded decisions.
 
 An *algorithm* makes a `Policy` for samplers and evaluators, and a `Trainer` for learners. Policy and trainer exchange
-two kinds of data only: weights (named arrays), which the trainer returns and the policy loads, and `Field` records, which the
-policy adds to every decision and the trainer reads. The contract covers on-policy and off-policy algorithms.
+two kinds of data only: weights (named arrays), which the trainer returns and the policy loads, and `Field` records,
+which the policy adds to every decision and the trainer reads. The contract covers on-policy and off-policy algorithms.
 """
 
 from __future__ import annotations
