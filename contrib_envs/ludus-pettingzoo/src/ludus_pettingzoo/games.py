@@ -49,6 +49,13 @@ def _masks_in_infos(infos: Mapping[Hashable, Mapping[str, Any]]) -> bool:
     return any("action_mask" in info for info in infos.values())
 
 
+def _is_truncated(
+    agents: Iterable[Hashable], terminations: Mapping[Hashable, bool], truncations: Mapping[Hashable, bool]
+) -> bool:
+    """Return whether any of the agents was truncated only."""
+    return any(truncations.get(agent, False) and not terminations.get(agent, False) for agent in agents)
+
+
 class AecGame:
     """One match through the AEC interface: one agent acts per tick.
 
@@ -108,7 +115,7 @@ class AecGame:
         if not all(terminations[agent] or truncations[agent] for agent in agents):
             return False
         self._observe(agents)
-        self._match.end(truncated=any(truncations[agent] and not terminations[agent] for agent in agents))
+        self._match.end(truncated=_is_truncated(agents, terminations, truncations))
         return True
 
     def _remove_dead_agents(self) -> None:
@@ -183,11 +190,10 @@ class ParallelGame:
         observations, rewards, terminations, truncations, infos = env.step(actions)
         match.add_rewards(rewards)
         self._observe(observations, infos)
-        played = self._living
         self._ended_agents.update(agent for agent in terminations if terminations[agent] or truncations[agent])
-        self._living = [agent for agent in env.agents if agent not in self._ended_agents]
+        played, self._living = self._living, [agent for agent in env.agents if agent not in self._ended_agents]
         if not self._living:
-            match.end(truncated=any(truncations.get(a, False) and not terminations.get(a, False) for a in played))
+            match.end(truncated=_is_truncated(played, terminations, truncations))
             return
         self._mark_acting(observations)
         if match.reached_max_ticks():
