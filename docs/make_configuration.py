@@ -1,8 +1,8 @@
 """Write the option tables of docs/configuration.md from the classes that read the options.
 
-Run it after an option has changed: ``python docs/make_configuration.py``. ``--check`` writes nothing and exits with 1
-where the page is out of date. Sections are those of a run's TOML file; components are those of the distributions in
-this repository, without ludus-dummy, which is for tests.
+Run it after a change of an option: ``python docs/make_configuration.py``. With ``--check`` it writes nothing and exits
+with status 1 if the page is out of date. The page has the sections of a run's TOML file, and the components of all
+distributions in this repository except ludus-dummy.
 """
 
 # ruff: noqa: INP001 - a script, not a package
@@ -45,7 +45,7 @@ SECTIONS = {
     "metrics": MetricsSection,
 }
 _BLOCK = re.compile(r"(<!-- options: (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
-_CHOICES = {  # written by name in TOML, so the type of the field says nothing to a reader
+_CHOICES = {  # TOML files have names here, which the types of the fields do not show
     "algorithm": "name of an algorithm",
     "network": "name of a network",
     "matchmaker": "name of a matchmaker",
@@ -58,24 +58,24 @@ _CHOICES = {  # written by name in TOML, so the type of the field says nothing t
 
 
 def render(page: str, plugins: Plugins) -> str:
-    """Return the page with every table between ``<!-- options: … -->`` and ``<!-- end -->`` written anew."""
+    """Return the page with a new table between every ``<!-- options: … -->`` and ``<!-- end -->``."""
 
     def block(match: re.Match[str]) -> str:
-        wanted = match[2]
-        text = "".join(_components(plugins)) if wanted == "components" else _table(SECTIONS[wanted], choices=_CHOICES)
+        section = match[2]
+        text = "".join(_components(plugins)) if section == "components" else _table(SECTIONS[section], choices=_CHOICES)
         return f"{match[1]}\n{text}\n{match[3]}"
 
     return _BLOCK.sub(block, page)
 
 
 def _components(plugins: Plugins) -> Iterator[str]:
-    """Yield a heading and a table for every component of this repository that has options."""
-    ours = set(_distributions())
+    """Yield a heading and a table for every component of this repository with options."""
+    distributions = set(_distributions())
     for kind in KINDS:
         for name, component in plugins.components(kind).items():
             cls = component.load_config()
             report = plugins.provider(kind, name)
-            if cls is not None and report.distribution in ours:
+            if cls is not None and report.distribution in distributions:
                 yield f"### {kind} `{name}`\n\n{component.summary} (`{report.distribution}`).\n\n{_table(cls)}\n"
 
 
@@ -95,7 +95,7 @@ def _table(cls: type[Any], choices: dict[str, str] | None = None) -> str:
 
 
 def _fields(cls: type[Any]) -> list[attrs.Attribute[Any]]:
-    """Return the fields of a class in the order of their first declaration, those of base classes first."""
+    """Return the fields of a class in the order of their first declaration, base classes first."""
     fields = attrs.fields_dict(attrs.resolve_types(cls))
     bases = [base for base in reversed(cls.__mro__) if attrs.has(base)]
     names = dict.fromkeys(field.name for base in bases for field in attrs.fields(base))
@@ -125,34 +125,34 @@ def _expected(field: attrs.Attribute[Any], choices: dict[str, str]) -> str:
     if field.name in choices:
         return choices[field.name]
     expected = getattr(field.validator, "expected", "")
-    if field.type is int:  # the check of a whole number speaks of numbers
+    if field.type is int:  # validators of integers use the messages for numbers
         expected = re.sub("^a number", "a whole number", expected)
-    return expected or _words(field.type)
+    return expected or _type_name(field.type)
 
 
-def _words(kind: Any) -> str:
-    if kind in _WORDS:
-        return _WORDS[kind]
+def _type_name(kind: Any) -> str:
+    if kind in _TYPE_NAMES:
+        return _TYPE_NAMES[kind]
     if get_origin(kind) in (Mapping, dict):
         return "a table"
     members = [member for member in get_args(kind) if member is not type(None)]
-    return "a list" if get_origin(kind) in (tuple, list, Sequence) else _words(members[0])
+    return "a list" if get_origin(kind) in (tuple, list, Sequence) else _type_name(members[0])
 
 
-_WORDS = {bool: "`true` or `false`", int: "a whole number", float: "a number", str: "text"}
+_TYPE_NAMES = {bool: "`true` or `false`", int: "a whole number", float: "a number", str: "text"}
 
 
 def main() -> int:
     """Write or check the page and return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--check", action="store_true", help="write nothing")
-    given = parser.parse_args()
+    parser.add_argument("--check", action="store_true", help="write nothing; report an outdated page by status 1")
+    arguments = parser.parse_args()
     page = PAGE.read_text(encoding="utf-8")
-    made = render(page, load_plugins())
-    if given.check:
-        sys.stdout.write(json.dumps({"up_to_date": made == page}) + "\n")
-        return int(made != page)
-    PAGE.write_text(made, encoding="utf-8")
+    new_page = render(page, load_plugins())
+    if arguments.check:
+        sys.stdout.write(json.dumps({"up_to_date": new_page == page}) + "\n")
+        return int(new_page != page)
+    PAGE.write_text(new_page, encoding="utf-8")
     return 0
 
 

@@ -49,7 +49,7 @@ def test_scripts_print_their_usage(call, script, argument, status):
 
 
 def test_peers_that_are_not_installed_are_a_usage_error(call, tmp_path):
-    """The message says how to install them; ludus itself runs in the current interpreter."""
+    """The message names the command that installs them; ludus runs in the current interpreter."""
     venvs = tmp_path / "venvs"
     code, output = call(ROOT / "benchmarks/peers/run.py", "--venvs", str(venvs), "--only", "ludus", "--only", "sb3")
     assert code == 2

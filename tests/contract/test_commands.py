@@ -1,4 +1,4 @@
-"""Options of the commands of all installed plugins, and of those of ludus itself."""
+"""Check the options of all built-in and installed commands."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ COMPONENTS = {**load_plugins().components("command"), **BUILT_IN_COMMANDS}
 
 
 def parameters(command):
-    """Yield the parameters of a command and of those below it."""
+    """Yield the parameters of a command and its subcommands."""
     yield from command.params
     for below in getattr(command, "commands", {}).values():
         yield from parameters(below)
@@ -20,6 +20,6 @@ def parameters(command):
 
 @pytest.mark.parametrize("name", COMPONENTS)
 def test_numbers_are_finite(name):
-    """No command waits for ever because nan, which passes every bound, was not refused."""
+    """Numeric options reject nan, which passes every bound."""
     numbers = [p for p in parameters(COMPONENTS[name].load_factory()) if isinstance(p.type, click.types.FloatParamType)]
     assert [option.name for option in numbers if not isinstance(option.type, FiniteRange)] == []

@@ -1,4 +1,4 @@
-"""Every installed environment that can be made with default options keeps the contract."""
+"""Every installed environment that works with default options keeps its contract."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ COMPONENTS = load_plugins().components("environment")
 
 @pytest.fixture(params=sorted(COMPONENTS))
 def component(request: pytest.FixtureRequest) -> Component:
-    """Return an environment's component; skip it where its game is not installed or must be chosen by an option."""
+    """Return an environment component; skip it if its game is not installed or it has required options."""
     found = COMPONENTS[request.param]
     try:
         config_class = found.load_config()
@@ -32,5 +32,5 @@ def component(request: pytest.FixtureRequest) -> Component:
 
 
 def test_the_environment_keeps_its_contract(component):
-    """The kit finds nothing wrong, in this process and another."""
+    """The environment passes `check_environment`, in this process and another."""
     check_environment(component, steps=100)

@@ -17,8 +17,8 @@ EVERY = [
 
 
 @pytest.mark.parametrize("name", EVERY)
-def test_every_inference_runtime(name):
-    """It answers what torch answers, for any rows, slot by slot."""
+def test_inference_runtime_keeps_its_contract(name):
+    """The runtime returns the outputs of torch for all rows and slots."""
     chosen = SectionReader(ConfigReader(PLUGINS), {}, ()).take("inference", name)
     factory = chosen.component.load_factory()
     check_inference(lambda module, request: factory(chosen.config, module=module, request=request))

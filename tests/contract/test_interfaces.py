@@ -1,4 +1,4 @@
-"""Every installed interface keeps its contract on every kind of space it accepts."""
+"""Every installed interface keeps its contract on all kinds of spaces that it supports."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ OBSERVATIONS = {
 @pytest.mark.parametrize("observation", sorted(OBSERVATIONS))
 @pytest.mark.parametrize("name", sorted(INTERFACES))
 def test_interface_keeps_its_contract(name, observation, action):
-    """It passes `check_interface` with its default options, or refuses the spaces with ContractError."""
+    """The interface passes `check_interface` with default options, or rejects the spaces with ContractError."""
     component = INTERFACES[name]
     factory, options = component.load_factory(), component.load_config()
     config = None if options is None else options(**OPTIONS.get(name, {}))
@@ -44,16 +44,16 @@ def test_interface_keeps_its_contract(name, observation, action):
 
 
 @pytest.mark.parametrize("name", sorted(INTERFACES))
-def test_interface_accepts_something(name):
-    """No interface refuses everything, which would make the test above empty."""
+def test_interface_supports_at_least_one_space(name):
+    """The contract test skips no interface on all spaces."""
     component = INTERFACES[name]
     factory, options = component.load_factory(), component.load_config()
     config = None if options is None else options(**OPTIONS.get(name, {}))
     factory(config).bind(Spaces(OBSERVATIONS["leaves"], ACTIONS["labels"]))
 
 
-def test_interfaces_stand_on_a_game_with_gymnasium_wrappers():
-    """Gymnasium wrappers below the adapter, interfaces above it [Arena §2.4.4]."""
+def test_interfaces_wrap_a_game_with_gymnasium_wrappers():
+    """Gymnasium wrappers apply below the adapter, interfaces above it [Arena §2.4.4]."""
     for package in ("ludus_gymnasium", "ludus_interfaces"):
         pytest.importorskip(package)
     from ludus_gymnasium.config import GymnasiumConfig

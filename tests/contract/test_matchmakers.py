@@ -10,7 +10,7 @@ MATCHMAKERS = load_plugins().components("matchmaker")
 
 
 def make(name):
-    """Make a matchmaker, and the parts it asks for, with default options."""
+    """Return a matchmaker with default options; it builds its parts in the same way."""
     component = MATCHMAKERS[name]
     options = component.load_config()
     return component.load_factory()(None if options is None else options(), build=make)
@@ -18,5 +18,5 @@ def make(name):
 
 @pytest.mark.parametrize("name", sorted(MATCHMAKERS))
 def test_matchmaker_keeps_its_contract(name):
-    """It passes `check_matchmaker` on every kind of league."""
+    """The matchmaker passes `check_matchmaker` on all leagues."""
     check_matchmaker(make(name))

@@ -1,4 +1,4 @@
-"""Every option of every installed component refuses what is no number of TOML's kind, or none to compute with."""
+"""Every option of every installed component rejects infinities, nan and integers beyond 64 bits."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from ludus.hookspecs import KINDS
 
 
 def parts(kind: Any) -> Iterator[Any]:
-    """Yield a type and all that it is made of."""
+    """Yield a type and all of its type arguments, recursively."""
     yield kind
     for part in get_args(kind):
         yield from parts(part)
 
 
 def with_parts(cls: type[Any]) -> Iterator[type[Any]]:
-    """Yield a configuration class and the classes of its tables."""
+    """Yield a configuration class and the classes of its nested tables."""
     yield attrs.resolve_types(cls)
     for field in attrs.fields(cls):
         for part in parts(field.type):
@@ -37,12 +37,12 @@ OPTIONS = {
     if config is not None
     for cls in with_parts(config)
     for field in attrs.fields(cls)
-    if Any not in parts(field.type)  # what goes to a foreign library is its own business
+    if Any not in parts(field.type)  # values for other libraries are not checked
 }
 
 
 def refused(cls: type[Any], name: str, value: object) -> bool:
-    """Return whether an option is refused with this value."""
+    """Return whether an option rejects a value."""
     try:
         structure_fields({name: value}, cls)
     except StructuringError as error:
@@ -51,15 +51,15 @@ def refused(cls: type[Any], name: str, value: object) -> bool:
 
 
 @pytest.mark.parametrize("option", sorted(OPTIONS))
-def test_no_option_takes_what_is_not_finite(option):
-    """Neither as it is nor in a list or table: it would be found hours later, in a loss."""
+def test_options_reject_values_that_are_not_finite(option):
+    """Check single values, lists and tables."""
     for value in (math.nan, math.inf, -math.inf):
         forms = (value, [value], [value, value], {"a": value})
         assert [form for form in forms if not refused(*OPTIONS[option], form)] == []
 
 
 @pytest.mark.parametrize("option", sorted(OPTIONS))
-def test_no_option_takes_more_than_64_bits(option):
-    """A database or an array would refuse it, when it is too late for one clear line."""
+def test_options_reject_more_than_64_bits(option):
+    """SQLite and NumPy integers have 64 bits."""
     for form in (2**63, [2**63], [2**63, 2**63], {"a": 2**63}):
         assert refused(*OPTIONS[option], form)

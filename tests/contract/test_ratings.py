@@ -1,4 +1,4 @@
-"""Every installed method of rating keeps its contract."""
+"""Every installed rating keeps its contract."""
 
 from __future__ import annotations
 
@@ -13,6 +13,6 @@ RATINGS = load_plugins().components("rating")
 
 @pytest.mark.parametrize("name", sorted(RATINGS))
 def test_rating_keeps_its_contract(name):
-    """It passes `check_rating` with default options."""
+    """The rating passes `check_rating` with default options."""
     options = RATINGS[name].load_config()
     check_rating(partial(RATINGS[name].load_factory(), None if options is None else options()))

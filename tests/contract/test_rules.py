@@ -11,6 +11,6 @@ RULES = load_plugins().components("rule")
 
 @pytest.mark.parametrize("name", sorted(RULES))
 def test_rule_keeps_its_contract(name):
-    """It passes `check_rule` on every kind of league, with default options."""
+    """The rule passes `check_rule` on all leagues, with default options."""
     options = RULES[name].load_config()
     check_rule(RULES[name].load_factory()(None if options is None else options()))

@@ -1,4 +1,4 @@
-"""Every option that follows the training budget says so, to people and to the run."""
+"""Check that options that follow the training budget are declared as schedules."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ COMPONENTS = [component for kind in KINDS for component in PLUGINS.components(ki
 
 @pytest.mark.parametrize("component", [c for c in COMPONENTS if c.config], ids=lambda c: c.name)
 def test_schedules_are_declared(component):
-    """A run without a budget can then name those that do nothing."""
+    """A run without a training budget then warns about these options."""
     options = attrs.fields(component.load_config())
-    told = [option.name for option in options if "training budget" in option.metadata["help"]]
-    assert told == [option.name for option in options if "unscheduled" in option.metadata]
+    documented = [option.name for option in options if "training budget" in option.metadata["help"]]
+    assert documented == [option.name for option in options if "unscheduled" in option.metadata]

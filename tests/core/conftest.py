@@ -1,4 +1,4 @@
-"""Fixtures of the runtime tests: a scripted environment, logging actors and a learner."""
+"""Fixtures of the core tests: a scripted environment, actors that log their calls, a learner and small leagues."""
 
 from __future__ import annotations
 
@@ -182,7 +182,7 @@ LAYOUT = SegmentLayout.for_role(
 
 
 class Counter:
-    """A trainer that counts: its one weight is the number of updates."""
+    """A trainer whose only weight is the number of updates."""
 
     batch_decisions = 11
 
@@ -212,7 +212,7 @@ class Counter:
 
 
 class Link:
-    """Logs sent messages."""
+    """A link that logs sent messages."""
 
     def __init__(self):
         self.sent = []
@@ -226,7 +226,7 @@ class Link:
 
 
 class Desk:
-    """A learner with its trainer, link and clock."""
+    """A learner with its trainer, its link and a fake clock."""
 
     def __init__(self, run_dir, *, memory=None, **options):
         self.now, self.link, self.trainer, self.run_dir = 0.0, Link(), Counter(), run_dir
@@ -246,7 +246,7 @@ class Desk:
         self.learner.start()
 
     def make_trainer(self, generation, init):
-        """Return the first trainer, and others for later generations."""
+        """Return the trainer of the first generation, or a new one for later generations."""
         self.made.append((generation, init))
         return Counter() if generation else self.trainer
 
@@ -255,7 +255,7 @@ class Desk:
         self.learner.handle(COORDINATOR, Welcome(elapsed_s=elapsed_s, other_decisions=other_decisions, resume=resume))
 
     def block(self, number, *, decisions=4, versions=(0,), empty=0, peer="sampler-0", pid=0):
-        """Send a block of one segment per version, each with so many decisions but the last `empty`, with none."""
+        """Send a block with one segment per version; the last `empty` segments have no decisions."""
         segments = len(versions)
         arrays = {
             name: np.zeros(shape, dtype) for name, (shape, dtype) in self.learner.layout.block_shapes(segments).items()
@@ -267,8 +267,8 @@ class Desk:
         self.learner.handle(peer, Segments(player="main", block=number, pid=pid, arrays=arrays))
 
     def acked(self, peer="sampler-0"):
-        """Return the last block that is acknowledged to a sampler."""
-        acked = [message.acked for who, message in self.link.sent if who == peer and isinstance(message, Credit)]
+        """Return the last acknowledged block of a sampler."""
+        acked = [message.acked for to, message in self.link.sent if to == peer and isinstance(message, Credit)]
         return acked[-1] if acked else None
 
 
@@ -280,19 +280,19 @@ def scripted():
 
 @pytest.fixture
 def logging_actor():
-    """Return the class of actors that write down what they hear."""
+    """Return the class of actors that log their calls."""
     return LoggingActor
 
 
 @pytest.fixture
 def new_desk(tmp_path):
-    """Return a maker of learners without a welcome, all in one folder."""
+    """Return a factory of learners in one folder that have not received `Welcome`."""
     return partial(Desk, tmp_path)
 
 
 @pytest.fixture
 def desk(new_desk):
-    """Return a learner after its welcome."""
+    """Return a learner that has received `Welcome`."""
     made = new_desk()
     made.welcome()
     return made
@@ -300,7 +300,7 @@ def desk(new_desk):
 
 @pytest.fixture
 def fixture_of():
-    """Return a maker of fixtures."""
+    """Return a factory of fixtures."""
 
     def make(seats, *, number=1, matches=4, kind="train", **more):
         return Fixture(
@@ -312,7 +312,7 @@ def fixture_of():
 
 @pytest.fixture
 def tables():
-    """Return a maker of a small league's tables: one player counts against itself, in plain NumPy."""
+    """Return a factory of TOML tables of a small league in NumPy: one player in self-play."""
 
     def make(*, environment="dummy-count", options=None, players=None, anchors=("random",), **sections):
         learner = {"segment_decisions": 4, "batch_decisions": 64}
@@ -322,14 +322,14 @@ def tables():
             "matchmaker": "dummy-uniform",
             "freeze_every_decisions": 500,
         }
-        more = players or {"main": {}}
+        all_players = players or {"main": {}}
         return {
             "run": {"seed": 3, "workers": 0, "decisions": 2000, **sections.get("run", {})},
             "environment": {"name": environment, environment: options or {}},
             "sampling": {"matches": 8, "fixture_matches": 8, "rows_per_fixture": 4, **sections.get("sampling", {})},
             "players": {
-                name: {**player, **given, "dummy-gradient": {**learner, **given.get("dummy-gradient", {})}}
-                for name, given in more.items()
+                name: {**player, **changes, "dummy-gradient": {**learner, **changes.get("dummy-gradient", {})}}
+                for name, changes in all_players.items()
             },
             "anchors": {name: {"agent": f"dummy-{name}"} for name in anchors},
             "league": sections.get("league", {}),
@@ -342,7 +342,7 @@ def tables():
 
 @pytest.fixture
 def ent_coef_final(monkeypatch):
-    """Give the algorithm of that league an option that follows the training budget."""
+    """Add an option that follows the training budget to the algorithm of these leagues."""
 
     @frozen(kw_only=True)
     class Scheduled(GradientConfig):
@@ -353,11 +353,11 @@ def ent_coef_final(monkeypatch):
 
 @pytest.fixture
 def league(tables, tmp_path):
-    """Return a maker of running leagues; the last one is closed at the end."""
+    """Return a factory of running leagues, which the fixture closes."""
     with ExitStack() as stack:
 
-        def make(*, run_dir=tmp_path / "run", **given):
-            return stack.enter_context(league_runner(tables(**given), run_dir))
+        def make(*, run_dir=tmp_path / "run", **sections):
+            return stack.enter_context(league_runner(tables(**sections), run_dir))
 
         yield make
 
@@ -370,17 +370,17 @@ def alive(pid):
 
 @pytest.fixture
 def is_alive():
-    """Return a test of process ids."""
+    """Return a function that tests whether a process exists."""
     return alive
 
 
 @pytest.fixture
 def toml(tables, tmp_path):
-    """Return a maker of TOML files of small runs."""
+    """Return a factory of TOML files of small runs."""
 
-    def make(name="run.toml", **given):
+    def make(name="run.toml", **sections):
         path = tmp_path / name
-        path.write_text(write_toml(tables(**given)), encoding="utf-8")
+        path.write_text(write_toml(tables(**sections)), encoding="utf-8")
         return path
 
     return make

@@ -1,4 +1,4 @@
-"""The public surface is what `__all__` says: sorted, complete, and really there."""
+"""Check that `__all__` of every public module is sorted, complete and correct."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ MODULES = sorted(
 
 
 def order(name):
-    """Sort constants before classes before the rest, as the linter does."""
+    """Return the sort key of a name: constants, classes, the rest, as in the linter."""
     return (0 if name.isupper() and not name.startswith("_") else 1 if name[0].isupper() else 2, name)
 
 
 def defined(module):
-    """Return the public names that a module defines itself, at top level."""
+    """Return the public names that a module defines at top level."""
     tree = ast.parse(Path(module.__file__).read_text(encoding="utf-8"))
     names = set()
     for node in tree.body:
@@ -36,26 +36,26 @@ def defined(module):
 
 @pytest.mark.parametrize("name", MODULES)
 def test_all_is_sorted(name):
-    """A reader finds a name where it belongs, once."""
+    """Every name occurs once, in the order of the linter."""
     exported = importlib.import_module(name).__all__
     assert list(exported) == sorted(set(exported), key=order)
 
 
 @pytest.mark.parametrize("name", MODULES)
 def test_all_is_complete(name):
-    """What a public module defines without an underscore is exported."""
+    """Every public name that a module defines is exported."""
     module = importlib.import_module(name)
     assert defined(module) <= set(module.__all__)
 
 
 @pytest.mark.parametrize("name", MODULES)
-def test_all_is_there(name):
-    """What is exported exists, and the package re-exports nothing private by accident."""
+def test_exported_names_exist(name):
+    """Every exported name exists and is public."""
     module = importlib.import_module(name)
     assert [member for member in module.__all__ if not hasattr(module, member)] == []
     assert [member for member in module.__all__ if member.startswith("_") and member != "__version__"] == []
 
 
 def test_every_error_is_exported_by_the_package():
-    """Whoever catches an error of ludus needs one import."""
+    """All errors can be imported from `ludus`."""
     assert set(ludus.errors.__all__) <= set(ludus.__all__)

@@ -1,4 +1,4 @@
-"""What is imported when, and what is never imported or named at all."""
+"""Check which modules are imported, which are forbidden, and that the core names no plugin."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def sources(*folders):
 
 
 def python(code, *arguments):
-    """Run code in a new process and return what it printed last, read as JSON."""
+    """Run code in a new process and return its last line of output, parsed as JSON."""
     result = subprocess.run(
         [sys.executable, "-W", "error", "-c", code, *map(str, arguments)], capture_output=True, text=True, check=True
     )
@@ -37,8 +37,8 @@ def python(code, *arguments):
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["plugins"], ["plugins", "--json"], ["plugins", "-v"]], ids=" ".join)
-def test_looking_around_is_light(arguments):
-    """Help and lists import three small libraries beside ludus and its plugins, whatever plugins are installed."""
+def test_help_and_lists_import_few_libraries(arguments):
+    """Only attrs, click and pluggy are imported besides ludus and its plugins."""
     code = f"""
 import json, sys
 before = {{name.partition(".")[0] for name in sys.modules}}
@@ -50,20 +50,20 @@ print(json.dumps(sorted(after - before - sys.stdlib_module_names)))
     assert {name for name in python(code) if not name.startswith("ludus")} == {"attr", "attrs", "click", "pluggy"}
 
 
-def test_importing_the_package_is_light():
-    """Plugin modules import ludus."""
+def test_importing_the_package_is_cheap():
+    """Plugin modules import ludus, so it must not import large packages."""
     assert python(f"import json, sys, ludus; print(json.dumps([m for m in {HEAVY!r} if m in sys.modules]))") == []
 
 
 @pytest.mark.parametrize("module", ["ludus.testing", "ludus.runs", "ludus._run.runner"])
-def test_torch_waits_for_a_network(module):
-    """It takes seconds to import: who checks a game, reads a run or is wrong about an option does without."""
+def test_torch_is_not_imported_without_a_network(module):
+    """Importing torch takes seconds; environment checks, readers of runs and configuration errors do not need it."""
     assert python(f"import json, sys, {module}; print(json.dumps('torch' in sys.modules))") is False
 
 
 @pytest.mark.parametrize("folder", DISTRIBUTIONS, ids=lambda folder: folder.name)
-def test_plugin_and_config_modules_are_light(folder):
-    """Beside ludus and what that imports, only the standard library and light modules of packages of ludus."""
+def test_plugin_and_config_modules_are_cheap_to_import(folder):
+    """They import the standard library and ludus only."""
     (package,) = (path.parent.name for path in folder.glob("src/*/plugin.py"))
     code = f"""
 import importlib, json, sys
@@ -82,12 +82,12 @@ print(json.dumps(sorted(after - before - sys.stdlib_module_names)))
 
 
 def test_distributions_are_found():
-    """The test above looks at something."""
+    """The search for distributions is not empty."""
     assert "ludus-dummy" in {folder.name for folder in DISTRIBUTIONS}
 
 
 def forbidden(path):
-    """Yield what a file must not do: run or unpickle what it was given."""
+    """Yield the places in a file that execute or unpickle data."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"), str(path))):
         names = []
         if isinstance(node, ast.Import):
@@ -104,8 +104,8 @@ def forbidden(path):
         yield from (f"{path.name}:{node.lineno}: {name}" for name in names)
 
 
-def test_nothing_runs_or_unpickles_data():
-    """Neither the core nor any plugin."""
+def test_nothing_executes_or_unpickles_data():
+    """Check the core and all plugins."""
     folders = [CORE, *(folder / "src" for folder in DISTRIBUTIONS)]
     assert [found for path in sources(*folders) for found in forbidden(path)] == []
 
@@ -124,22 +124,22 @@ def test_nothing_runs_or_unpickles_data():
         "np.load('x', allow_pickle=True)",
     ],
 )
-def test_what_is_forbidden_is_seen(tmp_path, code):
-    """The search finds every form of it."""
+def test_forbidden_code_is_found(tmp_path, code):
+    """The search finds every form of import and call."""
     path = tmp_path / "a.py"
     path.write_text(code)
     assert len(list(forbidden(path))) == 1
 
 
 @pytest.mark.parametrize("code", ["model.eval()", "re.compile('exec')", "np.load('x', allow_pickle=False)"])
-def test_what_is_allowed_is_not(tmp_path, code):
-    """Methods and words of the same name are fine."""
+def test_allowed_code_is_not_reported(tmp_path, code):
+    """Methods and strings with a forbidden name are allowed."""
     path = tmp_path / "a.py"
     path.write_text(code)
     assert list(forbidden(path)) == []
 
 
-def test_only_the_facade_imports_pluggy():
+def test_only_two_modules_import_pluggy():
     """Other modules use `ludus._plugins.manager`."""
     pattern = re.compile(r"^\s*(import|from) pluggy", re.MULTILINE)
     importing = {path.relative_to(CORE).as_posix() for path in sources(CORE) if pattern.search(path.read_text())}
@@ -147,7 +147,7 @@ def test_only_the_facade_imports_pluggy():
 
 
 def test_plugins_import_nothing_private():
-    """Modules of the core that start with an underscore are no business of plugins, but of what measures the core."""
+    """Only the benchmarks of the core import its private modules."""
     pattern = re.compile(r"^\s*(from ludus import _|(import|from) ludus\._)", re.MULTILINE)
     private = [path for path in sources(*(f / "src" for f in DISTRIBUTIONS)) if pattern.search(path.read_text())]
     assert {(path.parent.name, path.name) for path in private} <= {
@@ -156,7 +156,7 @@ def test_plugins_import_nothing_private():
 
 
 def strings(path):
-    """Return the string constants of a file that are no documentation."""
+    """Return the string constants of a file without its docstrings, with their lines."""
     tree = ast.parse(path.read_text(encoding="utf-8"), str(path))
     docs = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     constants = (node for node in ast.walk(tree) if isinstance(node, ast.Constant) and id(node) not in docs)
@@ -165,7 +165,7 @@ def strings(path):
 
 @pytest.mark.parametrize("kind", ["environment", "algorithm", "matchmaker"])
 def test_the_core_names_no(kind):
-    """No string in the code of the core is the name of an installed game, algorithm or matchmaker."""
+    """No string in the core is the name of an installed environment, algorithm or matchmaker."""
     names = set(load_plugins().components(kind))
     assert names, f"install a plugin with a component of kind {kind}"
     named = [

@@ -1,4 +1,4 @@
-"""The repository is laid out as its documentation says."""
+"""Check the layout of the repository, its requirements and its pins."""
 
 import importlib.metadata
 import re
@@ -32,7 +32,7 @@ OLDEST_PYTHON = read(ROOT)["options"]["python_requires"].removeprefix(">=")
 
 @pytest.mark.parametrize("folder", DISTRIBUTIONS, ids=lambda path: path.name)
 def test_every_distribution_is_installed_for_developers(folder):
-    """One command installs them all."""
+    """requirements-dev.txt lists every distribution."""
     lines = (ROOT / "requirements-dev.txt").read_text().splitlines()
     wanted = f"-e {folder.relative_to(ROOT)}"
     assert [line for line in lines if line == wanted or line.startswith(f"{wanted}[")], wanted
@@ -40,11 +40,11 @@ def test_every_distribution_is_installed_for_developers(folder):
 
 @pytest.mark.parametrize("folder", DISTRIBUTIONS, ids=lambda path: path.name)
 def test_every_distribution_has_the_same_files(folder):
-    """A reader finds the room by the name."""
+    """Every distribution has a licence, a README, a package with type marker, and tests."""
     metadata = read(folder)
     package = metadata["metadata"]["name"].replace("-", "_")
     assert (metadata["metadata"]["license"], metadata["metadata"]["license_files"]) == ("Apache-2.0", "LICENSE")
-    assert (folder / "MANIFEST.in").read_text() == "prune tests\n"  # half of them need this repository around them
+    assert (folder / "MANIFEST.in").read_text() == "prune tests\n"  # many tests need the repository
     assert (folder / "LICENSE").read_bytes() == (ROOT / "LICENSE").read_bytes()
     for name in ("README.md", "pyproject.toml", f"src/{package}/__init__.py", f"src/{package}/py.typed", "tests"):
         assert (folder / name).exists(), name
@@ -53,41 +53,41 @@ def test_every_distribution_has_the_same_files(folder):
 
 
 def requirements(folder):
-    """Return what a distribution needs, as specifiers by name."""
+    """Return the version specifiers of a distribution's requirements by name."""
     lines = [Requirement(line) for line in read(folder)["options"]["install_requires"].splitlines() if line]
     return {line.name: line.specifier for line in lines}
 
 
 @pytest.mark.parametrize("folder", [ROOT, *DISTRIBUTIONS], ids=lambda path: path.name)
 def test_requirements_are_lower_bounds(folder):
-    """Pins belong to constraints.txt: users elsewhere may have newer versions."""
-    asked = {name: [bound.operator for bound in bounds] for name, bounds in requirements(folder).items()}
-    asked.pop("ludus", None)
-    assert {name: operators for name, operators in asked.items() if operators != [">="]} == {}
+    """Exact versions belong to constraints.txt, so that users may install newer ones."""
+    found = {name: [bound.operator for bound in bounds] for name, bounds in requirements(folder).items()}
+    found.pop("ludus", None)
+    assert {name: operators for name, operators in found.items() if operators != [">="]} == {}
 
 
 @pytest.mark.parametrize("folder", DISTRIBUTIONS, ids=lambda path: path.name)
-def test_distributions_are_made_for_this_minor_version_of_the_core(folder):
-    """Before 1.0 the next one may change contracts."""
+def test_distributions_require_this_minor_version_of_the_core(folder):
+    """Before 1.0, a minor version may change contracts."""
     major, minor = map(int, ludus.__version__.split(".")[:2])
     assert requirements(folder)["ludus"] == SpecifierSet(f">={major}.{minor},<{major}.{minor + 1}")
 
 
 @pytest.mark.parametrize("path", sorted(ROOT.glob("*/*/src/*/plugin.py")), ids=lambda path: path.parent.name)
-def test_plugins_say_their_level_of_hooks(path):
-    """An older ludus refuses them in one line."""
+def test_plugins_declare_their_api_level(path):
+    """The level lets an older ludus refuse the plugin with one error line."""
     (level,) = re.findall(r"^LUDUS_API = (\d+)\b", path.read_text(), re.MULTILINE)
     assert int(level) <= ludus.API_LEVEL
 
 
 @pytest.mark.parametrize("folder", DISTRIBUTIONS, ids=lambda path: path.name)
-def test_every_distribution_asks_for_the_python_of_the_core(folder):
-    """What installs the one installs the other."""
+def test_every_distribution_requires_the_python_of_the_core(folder):
+    """All distributions support the same versions of Python."""
     assert read(folder)["options"]["python_requires"] == f">={OLDEST_PYTHON}"
 
 
-def test_tools_and_pages_speak_of_the_oldest_python():
-    """The code is checked for it, and readers are told of it."""
+def test_tools_and_pages_name_the_oldest_python():
+    """Linter, type checker, pages and templates use the version of setup.cfg."""
     assert tomllib.loads((ROOT / "ruff.toml").read_text())["target-version"] == f"py{OLDEST_PYTHON.replace('.', '')}"
     assert tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["mypy"]["python_version"] == OLDEST_PYTHON
     for page in ("README.md", "CONTRIBUTING.md", "plugins/ludus-terminal/src/ludus_terminal/doctor.py"):
@@ -98,18 +98,18 @@ def test_tools_and_pages_speak_of_the_oldest_python():
 
 
 def pins():
-    """Return the lines of constraints.txt that pin something."""
+    """Return the requirements in constraints.txt."""
     lines = (ROOT / "constraints.txt").read_text().splitlines()
     return [line for line in lines if line and not line.startswith("#")]
 
 
 def test_every_pin_is_exact():
-    """An install today and next year give the same."""
+    """Every requirement in constraints.txt has an exact version."""
     assert all("==" in line for line in pins())
 
 
 def test_every_pin_runs_on_the_oldest_python():
-    """What is not installed here says nothing."""
+    """Check the metadata of the pins that are installed in this environment."""
     versions = {}
     for pin in pins():
         name, _, version = pin.partition("==")
@@ -118,12 +118,12 @@ def test_every_pin_runs_on_the_oldest_python():
             if metadata["Version"] == version:
                 versions[pin] = metadata.get("Requires-Python") or ""
     assert versions, "install with constraints.txt"
-    assert [pin for pin, asked in versions.items() if not SpecifierSet(asked).contains(f"{OLDEST_PYTHON}.0")] == []
+    assert [pin for pin, found in versions.items() if not SpecifierSet(found).contains(f"{OLDEST_PYTHON}.0")] == []
 
 
 def test_the_top_level_holds_nothing_else():
-    """Code folders are fixed; whatever else is code belongs into one of them."""
+    """The top-level folders are fixed."""
     allowed = {"core", "plugins", "contrib_envs", "contrib_algos", "examples", "tests", "docs", "benchmarks"}
-    made = {"runs", "build", "dist"}
+    generated = {"runs", "build", "dist"}
     folders = {path.name for path in ROOT.iterdir() if path.is_dir() and not path.name.startswith(".")}
-    assert folders - allowed - made == set()
+    assert folders - allowed - generated == set()

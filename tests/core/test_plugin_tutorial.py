@@ -1,4 +1,4 @@
-"""The plugin tutorial shows the code of the example package, and commands that exist."""
+"""Check that the plugin tutorial shows the code of the example package and existing commands."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ COMMANDS = sorted({line for block in re.findall(r"```sh\n(.*?)```", TEXT, re.DOT
 
 @pytest.mark.parametrize(("excerpt", "path", "code"), SHOWN, ids=lambda value: value[:60])
 def test_code_shown_is_the_code_of_the_example(excerpt, path, code):
-    """A whole file is shown as it is, an excerpt is part of its file."""
+    """A block shows a whole file, or an excerpt of it."""
     text = (PACKAGE / path).read_text(encoding="utf-8")
     assert code in text if excerpt else code == text
 
 
 def test_every_module_and_the_run_file_are_shown():
-    """A reader who copies what is shown has the whole plugin."""
+    """The blocks of the tutorial are the whole plugin."""
     whole = {path for excerpt, path, _ in SHOWN if not excerpt}
     modules = {str(path.relative_to(PACKAGE)) for path in PACKAGE.glob("src/*/*.py") if path.name != "__init__.py"}
     assert whole == modules | {"run.toml"}
 
 
-def test_the_example_needs_what_a_new_package_does_and_what_the_tutorial_adds(tmp_path):
-    """A reader who does what is said has the same package."""
+def test_the_example_has_the_requirements_of_the_tutorial(tmp_path):
+    """They are those of a new package, and those that the tutorial adds."""
 
     def required(folder):
         settings = ConfigParser()

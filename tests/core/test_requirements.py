@@ -1,4 +1,4 @@
-"""What a distribution imports is what it asks for, no less and no more."""
+"""Check that the requirements of every distribution equal its imports."""
 
 from __future__ import annotations
 
@@ -15,30 +15,30 @@ from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[2]
 DISTRIBUTIONS = sorted(path.parent for path in ROOT.glob("*/*/setup.cfg"))
-#: Distributions whose module has another name.
+#: Distribution by name of its module, where they differ.
 DISTRIBUTION_OF = {"pyspiel": "open-spiel", "zmq": "pyzmq"}
-#: Components that a distribution asks for by their names, and so never imports.
-NAMED = {"ludus-bench": {"ludus-ratings"}, "ludus-probes": {"ludus-board"}}
-#: What a function imports only where the user has chosen a component of it.
-CHOSEN = {"ludus-bench": {"ludus-pettingzoo"}}
+#: Requirements for components that a distribution refers to by name and never imports.
+REQUIRED_BY_NAME = {"ludus-bench": {"ludus-ratings"}, "ludus-probes": {"ludus-board"}}
+#: Imports within functions, for components that a user must configure first.
+IMPORTED_ON_DEMAND = {"ludus-bench": {"ludus-pettingzoo"}}
 
 
 def read(folder):
-    """Return the name of a distribution, what it needs, and what each of its extras needs."""
+    """Return the name of a distribution, its requirements, and the requirements of each extra."""
     parser = ConfigParser()
     parser.read(folder / "setup.cfg")
     extras = parser["options.extras_require"] if parser.has_section("options.extras_require") else {}
-    needed = asked(parser["options"]["install_requires"])
-    return parser["metadata"]["name"], needed, {extra: asked(lines) for extra, lines in extras.items()}
+    needed = parse_names(parser["options"]["install_requires"])
+    return parser["metadata"]["name"], needed, {extra: parse_names(lines) for extra, lines in extras.items()}
 
 
-def asked(lines):
-    """Return the names of the distributions in lines of requirements."""
+def parse_names(lines):
+    """Return the names of the distributions in requirement lines."""
     return {canonicalize_name(Requirement(line).name) for line in lines.splitlines() if line}
 
 
 def distributions(modules):
-    """Return the distributions of modules that do not come with Python."""
+    """Return the distributions of modules outside the standard library."""
     tops = {module.partition(".")[0] for module in modules} - sys.stdlib_module_names
     return {DISTRIBUTION_OF.get(top, canonicalize_name(top)) for top in tops}
 
@@ -49,7 +49,7 @@ def trees(folder):
 
 
 def imported(tree):
-    """Yield the modules that any line of a tree imports."""
+    """Yield the modules that a syntax tree imports anywhere."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -57,86 +57,89 @@ def imported(tree):
             yield node.module
 
 
-def imported_at_once(tree):
-    """Yield the modules that are imported along with the tree itself."""
+def imported_at_top_level(tree):
+    """Yield the modules that a syntax tree imports at top level."""
     for node in tree.body:
         if isinstance(node, (ast.Import, ast.ImportFrom)):
             yield from imported(node)
 
 
-def loaded(tree):
-    """Yield the modules that are named as ``module:attribute``, as factories are."""
+def factory_modules(tree):
+    """Yield the modules in strings of the form ``module:attribute``, which name factories."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             yield from re.findall(r"^([a-z]\w*)(?:\.\w+)*:\w+$", node.value)
 
 
-def skipped(tree):
-    """Yield the modules without which tests are skipped."""
+def optional_modules(tree):
+    """Yield the arguments of `pytest.importorskip`."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and ast.unparse(node.func) == "pytest.importorskip":
             yield from (argument.value for argument in node.args if isinstance(argument, ast.Constant))
 
 
 def found(search, folder):
-    """Return the distributions that a search finds below a folder."""
+    """Return the distributions of all modules that a search function finds below a folder."""
     return distributions(module for tree in trees(folder) for module in search(tree))
 
 
-def unasked(folder, sources):
-    """Return what sources import although it may not be there.
+def missing_requirements(folder, sources):
+    """Return the distributions that sources import without a requirement.
 
-    What is imported within a function, or for types alone, may come with an extra.
+    For imports within functions or for types alone, a requirement of an extra is enough.
     """
     name, needed, extras = read(folder)
-    optional = set().union(CHOSEN.get(name, ()), *(extra for key, extra in extras.items() if key != "test"))
-    at_once = found(imported_at_once, sources) - needed
-    return (at_once | (found(imported, sources) - needed - optional)) - {name}
+    optional = set().union(IMPORTED_ON_DEMAND.get(name, ()), *(extra for key, extra in extras.items() if key != "test"))
+    at_top_level = found(imported_at_top_level, sources) - needed
+    return (at_top_level | (found(imported, sources) - needed - optional)) - {name}
 
 
-def unused(folder, sources):
-    """Return what is asked for although nothing imports it."""
+def unused_requirements(folder, sources):
+    """Return the requirements that no source imports."""
     name, needed, _ = read(folder)
-    return needed - found(imported, sources) - found(loaded, sources) - NAMED.get(name, set())
+    return needed - found(imported, sources) - found(factory_modules, sources) - REQUIRED_BY_NAME.get(name, set())
 
 
-def untested(folder):
-    """Return what tests import although neither the distribution nor its extra ``test`` brings it."""
+def missing_test_requirements(folder):
+    """Return the distributions that tests import and neither the requirements nor the extra ``test`` contain."""
     name, needed, extras = read(folder)
-    there = needed | extras.get("test", set()) | {name}
+    available = needed | extras.get("test", set()) | {name}
     files = trees(folder / "tests")
-    return set().union(*(distributions(imported(tree)) - distributions(skipped(tree)) for tree in files)) - there
+    required = (distributions(imported(tree)) - distributions(optional_modules(tree)) for tree in files)
+    return set().union(*required) - available
 
 
-def test_the_core_asks_for_what_it_imports():
-    """Nothing else comes with it."""
+def test_the_core_requires_what_it_imports():
+    """No requirement is missing or unused_requirements."""
     sources = ROOT / "core"
-    assert (unasked(ROOT, sources), unused(ROOT, sources)) == (set(), set())
+    assert (missing_requirements(ROOT, sources), unused_requirements(ROOT, sources)) == (set(), set())
 
 
 @pytest.mark.parametrize("folder", DISTRIBUTIONS, ids=lambda path: path.name)
-def test_distributions_ask_for_what_they_import(folder):
-    """What another one happens to bring may be gone with its next version."""
-    assert unasked(folder, folder / "src") == set()
+def test_distributions_require_what_they_import(folder):
+    """Indirect requirements are not relied upon."""
+    assert missing_requirements(folder, folder / "src") == set()
 
 
 @pytest.mark.parametrize("folder", DISTRIBUTIONS, ids=lambda path: path.name)
-def test_distributions_ask_for_nothing_else(folder):
-    """Nobody installs what is never used."""
-    assert unused(folder, folder / "src") == set()
+def test_distributions_have_no_unused_requirement(folder):
+    """Every requirement is imported or named."""
+    assert unused_requirements(folder, folder / "src") == set()
 
 
 @pytest.mark.parametrize("folder", DISTRIBUTIONS, ids=lambda path: path.name)
 def test_tests_run_with_the_extra_of_their_distribution(folder):
-    """``pip install -e '.[test]'`` brings what the tests import; the core's run over everything there is."""
-    assert untested(folder) == set()
+    """``pip install -e '.[test]'`` installs what the tests of a distribution import."""
+    assert missing_test_requirements(folder) == set()
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_new_packages_ask_for_what_they_import(tmp_path, kind):
-    """As `ludus new-plugin` writes them."""
+def test_new_packages_require_what_they_import(tmp_path, kind):
+    """The templates of `ludus new-plugin` have correct requirements."""
     folder = write_plugin(kind, "new", into=tmp_path)
-    assert (unasked(folder, folder / "src"), unused(folder, folder / "src"), untested(folder)) == (set(), set(), set())
+    assert missing_requirements(folder, folder / "src") == set()
+    assert unused_requirements(folder, folder / "src") == set()
+    assert missing_test_requirements(folder) == set()
 
 
 @pytest.fixture
@@ -170,20 +173,20 @@ def distribution(tmp_path):
         ("def f():\n    import pytest", {"pytest"}),
     ],
 )
-def test_what_is_not_asked_for_is_seen(distribution, code, missing):
-    """An extra is enough for what only a function imports."""
+def test_missing_requirements_are_found(distribution, code, missing):
+    """An extra is enough for an import within a function."""
     folder = distribution(code)
-    assert unasked(folder, folder / "src") == missing
+    assert missing_requirements(folder, folder / "src") == missing
 
 
 @pytest.mark.parametrize(
     ("code", "more"),
     [("import attrs", {"ludus"}), ("import attrs, ludus", set()), ("factory = 'ludus.x:X'", {"attrs"})],
 )
-def test_what_is_not_used_is_seen(distribution, code, more):
-    """A factory's name is a use."""
+def test_unused_requirements_are_found(distribution, code, more):
+    """The import path of a factory counts as an import."""
     folder = distribution(code)
-    assert unused(folder, folder / "src") == more
+    assert unused_requirements(folder, folder / "src") == more
 
 
 @pytest.mark.parametrize(
@@ -195,6 +198,6 @@ def test_what_is_not_used_is_seen(distribution, code, more):
         ("def test():\n    pytest.importorskip('numpy.random')\n    import numpy", set()),
     ],
 )
-def test_what_tests_lack_is_seen(distribution, test, missing):
-    """But for what they are skipped without."""
-    assert untested(distribution("", test=test)) == missing
+def test_missing_requirements_of_tests_are_found(distribution, test, missing):
+    """Modules with `importorskip` need no requirement."""
+    assert missing_test_requirements(distribution("", test=test)) == missing

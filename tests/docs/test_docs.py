@@ -1,4 +1,4 @@
-"""What README and docs say is true: links, commands, TOML blocks, code, option tables."""
+"""Check links, commands, TOML blocks, code and option tables of the documentation."""
 
 from __future__ import annotations
 
@@ -37,22 +37,22 @@ FORBIDDEN = re.compile(r"(?<![\w.])/(?:root|home|opt|tmp)/|file://|localhost:\d+
 
 
 def relative(path):
-    """Return a path as the ids of the tests show it."""
+    """Return a path relative to the repository, for test ids."""
     return str(path.relative_to(ROOT))
 
 
 def text_of(path):
-    """Return a page."""
+    """Return the text of a page."""
     return path.read_text(encoding="utf-8")
 
 
 def blocks(path, *languages):
-    """Return the blocks of code of a page in the given languages."""
+    """Return the code blocks of a page in some languages."""
     return [code for language, code in BLOCK.findall(text_of(path)) if language in languages]
 
 
 def anchors(path):
-    """Return the anchors of a page's headings, as GitHub makes them."""
+    """Return the anchors of a page's headings, in the format of GitHub."""
     headings = re.findall(r"^#+ (.+)$", BLOCK.sub("", text_of(path)), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
@@ -69,7 +69,7 @@ def script(name):
 
 
 def broken_links(path):
-    """Yield the relative links of a page that lead nowhere."""
+    """Yield the relative links of a page to missing files and headings."""
     for link in LINK.findall(BLOCK.sub("", text_of(path))):
         if re.match(r"[a-z]+:", link):
             continue
@@ -80,13 +80,13 @@ def broken_links(path):
 
 
 @pytest.mark.parametrize("path", [*PAGES, *READMES], ids=relative)
-def test_links_lead_somewhere(path):
-    """Files exist, and headings that are linked to exist in them."""
+def test_links_have_targets(path):
+    """The files and headings that a page links to exist."""
     assert list(broken_links(path)) == []
 
 
-def test_a_broken_link_is_seen(tmp_path):
-    """The test above can fail."""
+def test_broken_links_are_found(tmp_path):
+    """The search reports missing files and headings."""
     page = tmp_path / "page.md"
     page.write_text(
         "# A b\n[x](#a-b) [x](page.md#a-b) [x](#c) [x](none.md) [x](https://example.org)\n", encoding="utf-8"
@@ -102,20 +102,20 @@ def metadata(path):
 
 
 @pytest.mark.parametrize("path", DISTRIBUTIONS, ids=relative)
-def test_descriptions_are_read_anywhere(path):
-    """A package index shows the README alone: it links to nothing beside it."""
+def test_package_descriptions_have_no_relative_links(path):
+    """A package index shows the README without the files beside it."""
     links = LINK.findall(text_of(path.parent / metadata(path)["long_description"].removeprefix("file: ")))
     assert [link for link in links if not re.match(r"https://|#", link)] == []
 
 
 @pytest.mark.parametrize("path", [path for path in PAGES if path.parent.name == "docs"], ids=relative)
-def test_every_page_is_on_the_map(path):
-    """docs/index.md names all pages beside it."""
+def test_index_lists_every_page(path):
+    """docs/index.md links to all pages beside it."""
     assert path.name == "index.md" or path.name in LINK.findall(text_of(ROOT / "docs" / "index.md"))
 
 
 def test_the_layout_names_every_folder_of_tests():
-    """CONTRIBUTING.md says what is in each of them."""
+    """CONTRIBUTING.md describes each folder of tests."""
     folders = {path.parent.name for path in (ROOT / "tests").glob("*/*.py")}
     assert set(re.findall(r"^\| `tests/(\w+)/` \|", text_of(ROOT / "CONTRIBUTING.md"), re.MULTILINE)) == folders
 
@@ -130,15 +130,15 @@ def test_the_table_of_packages_is_complete(folder):
 
 
 def command_lines(path):
-    """Return the ``ludus`` commands of a page: lines of shell blocks, and code in the text with arguments."""
+    """Return the ``ludus`` commands of a page, from shell blocks and code spans."""
     lines = [line for code in blocks(path, "sh", "") for line in code.splitlines()]
     spans = re.findall(r"`(ludus [^`]+)`", BLOCK.sub("", text_of(path)).replace("\n", " "))
     found = [line.strip() for line in [*lines, *spans] if re.match(r"ludus [a-z-]", line.strip())]
     return list(dict.fromkeys(found))
 
 
-def misused(line):
-    """Return what is wrong with a command line, None if it parses as far as words can tell."""
+def command_error(line):
+    """Return the usage error of a command line, or None if it parses."""
     words = shlex.split(line.replace("…", ""), comments=True)[1:]
     if words == ["plugins"] or words[0].isupper():
         return None
@@ -158,11 +158,11 @@ def misused(line):
     unknown = [word for word in words if word.startswith("-") and word.partition("=")[0] not in known]
     if unknown:
         return f"no option {unknown[0]}"
-    return None if not words or isinstance(command, click.Group) else unparsed(command, words)
+    return None if not words or isinstance(command, click.Group) else parse_error(command, words)
 
 
-def unparsed(command, words):
-    """Return the usage error of a command for these words; missing arguments are fine in running text."""
+def parse_error(command, words):
+    """Return the usage error of a command for these words, or None; running text may omit arguments."""
     try:
         command.make_context("ludus", words, resilient_parsing=False)
     except click.MissingParameter:
@@ -176,8 +176,8 @@ def unparsed(command, words):
 
 @pytest.mark.parametrize("path", [*PAGES, *READMES], ids=relative)
 def test_commands_parse(path):
-    """Every ``ludus`` command has the subcommands, options and arguments that are shown."""
-    problems = {line: misused(line) for line in command_lines(path)}
+    """Every ``ludus`` command on a page has valid subcommands, options and arguments."""
+    problems = {line: command_error(line) for line in command_lines(path)}
     assert {line: problem for line, problem in problems.items() if problem} == {}
 
 
@@ -185,9 +185,9 @@ def test_commands_parse(path):
     "line",
     ["ludus trian run.toml", "ludus train --speed 3 run.toml", "ludus train a.toml b.toml", "ludus new-plugin game x"],
 )
-def test_a_wrong_command_is_seen(line):
-    """The test above can fail."""
-    assert misused(line)
+def test_wrong_commands_are_found(line):
+    """The parser reports unknown commands, options and arguments."""
+    assert command_error(line)
 
 
 def test_commands_are_found():
@@ -217,13 +217,13 @@ RUNS = [
 
 @pytest.fixture(scope="module")
 def plugins():
-    """Return what is installed."""
+    """Return the installed plugins."""
     return load_plugins()
 
 
 @pytest.mark.parametrize("code", RUNS)
 def test_complete_runs_load(code, plugins, tmp_path):
-    """A block with an environment and players is a run without a mistake."""
+    """A block with an environment and players is a valid run."""
     path = tmp_path / "run.toml"
     path.write_text(code, encoding="utf-8")
     assert load_config(path, plugins=plugins).players
@@ -236,13 +236,13 @@ def test_complete_runs_are_found():
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=relative)
 def test_examples_load(path, plugins):
-    """Every example is a run without a mistake."""
+    """Every example is a valid run."""
     assert load_config(path, plugins=plugins).players
 
 
 @pytest.mark.parametrize("player", ["cat", "mouse"])
-def test_the_weaker_side_of_the_aet_example_is_helped_as_in_the_paper(player, plugins):
-    """[AET §3.3]: each of three modifiers by itself, in 45 %, 35 % and 15 % of the matches, so several in some."""
+def test_the_aet_example_modifies_matches_as_in_the_paper(player, plugins):
+    """[AET §3.3]: three independent modifiers help the weaker side in 45 %, 35 % and 15 % of the matches."""
     config = load_config(ROOT / "examples" / "aet_chase.toml", plugins=plugins)
     sides = [fake_player("cat", 0, role="cat", team=0), fake_player("mouse", 0, role="mouse", team=1)]
     matchmaker, rng = make_matchmaker(plugins, config.players[player]), np.random.default_rng(0)
@@ -257,8 +257,8 @@ def test_the_weaker_side_of_the_aet_example_is_helped_as_in_the_paper(player, pl
         assert drawn.all(axis=1).mean() == pytest.approx(0.45 * 0.35 * 0.15, abs=0.01)
 
 
-def test_players_of_the_dis_example_meet_the_pools_that_they_share(plugins):
-    """[DIS §3.1]: the superior models of main agent and policy explorer are no opponents of the method explorers."""
+def test_players_of_the_dis_example_play_against_their_shared_pools(plugins):
+    """[DIS §3.1]: superior models of main agent and policy explorer are no opponents of the method explorers."""
     config = load_config(ROOT / "examples" / "dis_team_game.toml", plugins=plugins)
     (shared,) = (rule.config.shared for rule in config.league.rules if rule.name == "superior")
     for name, player in config.players.items():
@@ -268,12 +268,12 @@ def test_players_of_the_dis_example_meet_the_pools_that_they_share(plugins):
 
 @pytest.mark.parametrize("path", [*PAGES, *READMES], ids=relative)
 def test_fragments_are_toml(path):
-    """Blocks that are not whole runs are at least TOML."""
+    """Every TOML block is valid TOML."""
     assert all(tomllib.loads(code) for code in blocks(path, "toml"))
 
 
-def test_the_game_of_the_environments_page_keeps_the_contract(tmp_path, monkeypatch):
-    """The PettingZoo game is complete, and the adapter plays it as the page says."""
+def test_the_game_of_the_environments_page_keeps_its_contract(tmp_path, monkeypatch):
+    """The PettingZoo game works with the adapter."""
     pytest.importorskip("ludus_pettingzoo")
     page = text_of(ROOT / "docs" / "environments.md")
     code = re.search(r"<!-- code: pennies.py -->\n\n```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL)[1]
@@ -285,8 +285,8 @@ def test_the_game_of_the_environments_page_keeps_the_contract(tmp_path, monkeypa
     check_environment(lambda matches: make(config, num_matches=matches), steps=30)
 
 
-def test_the_example_of_segments_is_what_the_recorder_does():
-    """The columns of docs/architecture.md: lengths, and what is trained on."""
+def test_the_example_of_segments_equals_the_recorder():
+    """docs/architecture.md shows the lengths and the trainable decisions of each column."""
     from gymnasium import spaces
 
     role = Role(
@@ -330,14 +330,14 @@ def test_the_example_of_segments_is_what_the_recorder_does():
 
 
 def test_option_tables_are_up_to_date(plugins):
-    """docs/configuration.md says what the classes say; `python docs/make_configuration.py` writes it anew."""
+    """docs/configuration.md shows the options of all classes; `python docs/make_configuration.py` updates it."""
     maker = script("make_configuration")
     page = text_of(maker.PAGE)
     assert maker.render(page, plugins) == page
 
 
-def test_an_outdated_table_is_seen(plugins):
-    """The test above can fail."""
+def test_an_outdated_table_is_found(plugins):
+    """A wrong default makes the page out of date."""
     maker = script("make_configuration")
     page = text_of(maker.PAGE).replace("| `seed` | `0` |", "| `seed` | `7` |")
     assert maker.render(page, plugins) != page
@@ -345,7 +345,7 @@ def test_an_outdated_table_is_seen(plugins):
 
 @pytest.mark.parametrize("path", DISTRIBUTIONS[1:], ids=relative)
 def test_components_are_in_the_readme_of_their_package(plugins, path):
-    """In code, by the names that TOML files and the command line know them by."""
+    """The README has the name of every component in a code span or block."""
     page = path.with_name("README.md")
     code = "\n".join([*blocks(page, "sh", "toml"), *re.findall(r"`([^`\n]+)`", BLOCK.sub("", text_of(page)))])
     reports = [report for report in plugins.reports if report.distribution == metadata(path)["name"]]
@@ -355,7 +355,7 @@ def test_components_are_in_the_readme_of_their_package(plugins, path):
 
 @pytest.mark.parametrize("name", ["dqn", "mappo", "minimax-ppo", "ppo", "rnd-ppo", "sac"])
 def test_options_of_an_algorithm_are_in_its_readme(plugins, name):
-    """Those that it does not share, with default and line of meaning."""
+    """The README has a row with default and help for every option that is not inherited."""
     options = attrs.fields(plugins.components("algorithm")[name].load_config())
     [page] = ROOT.glob(f"*/{plugins.provider('algorithm', name).distribution}/README.md")
     default_of = script("make_configuration")._default
@@ -372,21 +372,21 @@ def core_modules():
 
 
 def test_modules_of_the_architecture_page_exist():
-    """Every name in its table of modules is a module or package of the core, and all of them are there."""
+    """The table of modules lists all modules and packages of the core, and no others."""
     table = re.search(r"^\| modules \|.*?\n\n", text_of(ROOT / "docs" / "architecture.md"), re.MULTILINE | re.DOTALL)[0]
     named = {name for row in table.strip().splitlines()[2:] for name in re.findall(r"`(\w+)`", row.split("|")[1])}
     assert named == core_modules() - {"__init__", "__main__", "_version"}
 
 
 def test_public_modules_are_in_the_api_reference():
-    """Every module that plugins may import has its place in docs/api, once."""
+    """docs/api has every public module exactly once."""
     pages = [text_of(path) for path in sorted((ROOT / "docs" / "api").glob("*.md"))]
     named = [name for page in pages for name in re.findall(r"automodule:: ludus\.(\w+)$", page, re.MULTILINE)]
     assert sorted(named) == sorted(name for name in core_modules() if not name.startswith("_"))
 
 
 def test_messages_of_the_architecture_page_exist():
-    """Names like those of messages and classes in its code spans are in the core, the default launcher or PPO."""
+    """Names in code spans that look like messages or classes are defined in the core, ludus-local or ludus-ppo."""
     page = BLOCK.sub("", text_of(ROOT / "docs" / "architecture.md"))
     folders = [ROOT / "core", *(ROOT / "plugins" / name / "src" for name in ("ludus-local", "ludus-ppo"))]
     sources = "\n".join(text_of(path) for folder in folders for path in folder.rglob("*.py"))
@@ -398,7 +398,7 @@ def test_messages_of_the_architecture_page_exist():
 
 
 def test_hooks_of_the_hook_reference_exist():
-    """And all of them are there."""
+    """The hook reference describes all hooks, and no others."""
     from ludus import hookspecs
 
     shown = set(re.findall(r"^### `(ludus_\w+)`", text_of(ROOT / "docs" / "hooks.md"), re.MULTILINE))
@@ -407,7 +407,7 @@ def test_hooks_of_the_hook_reference_exist():
 
 @pytest.mark.parametrize("path", [*PAGES, *READMES, *EXAMPLES, *sorted((ROOT / "docs").glob("*.py"))], ids=relative)
 def test_no_paths_of_one_machine(path):
-    """The pages speak of no folder or registry of the machine on which they were written."""
+    """Pages contain no absolute paths or local registries."""
     assert FORBIDDEN.findall(text_of(path)) == []
 
 

@@ -1,4 +1,4 @@
-"""Runs as a person starts them, and plugins made for one test."""
+"""Fixtures that start commands and leagues in processes, and that install plugins made for one test."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LIGHT = Path(__file__).with_name("light.toml")
 
 
 def _kill_campaign():
-    """Return `benchmarks/kill.py` as a module; benchmarks are no package."""
+    """Return `benchmarks/kill.py` as a module; the folder is no package."""
     spec = importlib.util.spec_from_file_location("kill_campaign", ROOT / "benchmarks" / "kill.py")
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
@@ -29,13 +29,13 @@ def _kill_campaign():
 
 @pytest.fixture(scope="session")
 def campaign():
-    """Return the kill campaign, whose tools these tests share."""
+    """Return the module of the kill campaign."""
     return _kill_campaign()
 
 
 @pytest.fixture
 def league(campaign, tmp_path):
-    """Return a maker of Tic-Tac-Toe leagues in processes of their own; they are ended with the test."""
+    """Return a factory of Tic-Tac-Toe leagues in separate processes, which the fixture ends."""
     with ExitStack() as stack:
 
         def make(*settings, workers=1, folder=tmp_path / "run"):
@@ -48,7 +48,7 @@ def league(campaign, tmp_path):
 
 @pytest.fixture
 def check_stop(campaign):
-    """Return a check that a signal stops a run: status 130, how to go on, all weights saved, no process left."""
+    """Return a check that a signal stops a run: status 130, a resume command, all weights saved, no process left."""
 
     def check(run, number, *, processes):
         pids = run.pids
@@ -69,7 +69,7 @@ def check_stop(campaign):
 
 @pytest.fixture
 def light_league(campaign, tmp_path):
-    """Return a maker of leagues that need no torch, in processes of their own; they are ended with the test."""
+    """Return a factory of leagues without torch in separate processes, which the fixture ends."""
     with ExitStack() as stack:
 
         def make(*settings):
@@ -82,7 +82,7 @@ def light_league(campaign, tmp_path):
 
 @frozen
 class Result:
-    """What a command did: its exit status, what it printed, and the error lines among that."""
+    """Exit status, output and lines of stderr of a command."""
 
     status: int
     output: str
@@ -91,7 +91,7 @@ class Result:
 
 @pytest.fixture
 def ludus(tmp_path, plugin_path):
-    """Return a function that runs one command to its end."""
+    """Return a function that runs one command and waits for its end."""
 
     def run(*arguments, timeout_s=120, **environment):
         done = subprocess.run(
@@ -115,7 +115,7 @@ def ludus(tmp_path, plugin_path):
 
 @pytest.fixture
 def plugin_path(tmp_path):
-    """Return a folder of installed distributions, empty at first."""
+    """Return a folder for installed distributions; it starts empty."""
     folder = tmp_path / "site"
     folder.mkdir()
     return folder
@@ -138,7 +138,7 @@ def install(plugin_path):
 
 @pytest.fixture
 def toml(tmp_path):
-    """Return a maker of TOML files of small runs of the dummy plugin's game; tables given replace or extend it."""
+    """Return a factory of TOML files of small runs of the dummy plugin's game; sections extend or replace tables."""
 
     def make(name="run.toml", **sections):
         learner = {"segment_decisions": 4, "batch_decisions": 64}

@@ -1,6 +1,6 @@
-"""A plugin whose environments go wrong on purpose; the tests install it as a distribution of its own.
+"""A plugin with an environment that fails on purpose; tests install it as a separate distribution.
 
-``faulty`` is the dummy plugin's counting game until some ticks were played, then one thing breaks.
+``faulty`` is the counting game of the dummy plugin. After a number of ticks the configured fault occurs.
 """
 
 import time
@@ -15,20 +15,20 @@ LUDUS_API = 1
 
 @hookimpl
 def ludus_register_environments():
-    """Offer the game that breaks."""
-    return [Component(name="faulty", factory="faulty:Faulty", config="faulty:FaultyConfig", summary="breaks")]
+    """Register the environment."""
+    return [Component(name="faulty", factory="faulty:Faulty", config="faulty:FaultyConfig", summary="fails")]
 
 
 @frozen(kw_only=True)
 class FaultyConfig:
     """Options of ``faulty``."""
 
-    fault: str = option(help="what goes wrong")
-    after_ticks: int = option(20, at_least(0), help="when")
+    fault: str = option(help="fault that occurs")
+    after_ticks: int = option(20, at_least(0), help="ticks before the fault")
 
 
 class Faulty:
-    """The counting game with a fault."""
+    """Counting game with a fault."""
 
     def __init__(self, config, *, num_matches):
         from ludus_dummy.config import CountConfig
@@ -45,13 +45,13 @@ class Faulty:
         return self._config.fault == fault and self._ticks >= self._config.after_ticks
 
     def reset(self, seeds, *, indices=None, scenarios=None):
-        """Reset, or break."""
+        """Reset matches, or raise."""
         if self._broken("reset"):
             raise ZeroDivisionError("no board")
         return self._spoiled(self._game.reset(seeds, indices=indices, scenarios=scenarios))
 
     def step(self, actions):
-        """Step, or break."""
+        """Step matches, or raise."""
         self._ticks += 1
         if self._broken("step"):
             raise ZeroDivisionError("no board")

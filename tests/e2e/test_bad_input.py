@@ -1,4 +1,4 @@
-"""Whatever is wrong ends in lines that say what, where, what was expected and what to do; never in a traceback."""
+"""Bad input ends in error lines that state what, where, what was expected and what to do, never in a traceback."""
 
 from __future__ import annotations
 
@@ -228,7 +228,7 @@ def test_file_instead_of_a_run_folder_is_one_line(ludus, toml, tmp_path):
 def test_unwritable_checkpoint_ends_the_run(ludus, toml, tmp_path, workers):
     """The line suggests a fix, after which the run can be resumed."""
     (tmp_path / "run").mkdir()
-    (tmp_path / "run/learners").touch()  # a file stands where the folder should be
+    (tmp_path / "run/learners").touch()  # a file in place of the folder
     result = ludus("train", toml(), "--run", "run", "--workers", workers)
     check_error(
         result,
@@ -251,7 +251,7 @@ def test_unusual_folders_work(ludus, toml, tmp_path):
     assert ludus("league", folder, "verify").status == 0
 
 
-# -- environments that break ---------------------------------------------------------------------------------------
+# -- environments that fail ----------------------------------------------------------------------------------------
 
 RAISED = (
     r"environment 'faulty': faulty, line \d+, raised ZeroDivisionError in {} after \d+ ticks: no board — LUDUS_DEBUG=1 "
@@ -289,9 +289,10 @@ def faulty(toml, install, fault, **run):
 def test_failing_environment_ends_the_run_with_one_line(ludus, install, toml, tmp_path, fault, workers):
     """It names the environment, the error and its location; committed state is kept."""
     result = ludus("train", faulty(toml, install, fault), "--run", "run", "--workers", workers)
-    told = "" if workers == 0 or fault == "init" else r"sampler-0: "
-    often = "" if not told else r" — 1 times within a minute; see run/logs/sampler-0\.log"
-    check_error(result, f"error: {told}{WRONG[fault]}{often}")
+    in_worker = workers and fault != "init"
+    prefix = "sampler-0: " if in_worker else ""
+    suffix = r" — 1 times within a minute; see run/logs/sampler-0\.log" if in_worker else ""
+    check_error(result, f"error: {prefix}{WRONG[fault]}{suffix}")
     if fault != "init":
         with open_run(tmp_path / "run") as run:
             assert verify(run) == []

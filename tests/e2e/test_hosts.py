@@ -17,7 +17,7 @@ from ludus_hosts.keys import make_keys
 
 @define
 class Joined:
-    """A `ludus join` process; what it says goes to a file."""
+    """A `ludus join` process; its output goes to a file."""
 
     campaign: object
     address: str
@@ -60,7 +60,7 @@ class Joined:
 
     def close(self):
         for pid in [*self.pids.values(), self.process.pid] if self.process.poll() is None else ():
-            with suppress(ProcessLookupError):  # it ended with another one
+            with suppress(ProcessLookupError):  # the process ended with another one
                 os.kill(pid, signal.SIGKILL)
         self.process.wait()
 
@@ -112,7 +112,7 @@ def test_a_remote_sampler_plays(run, joined, campaign):
     there.waits_for("elsewhere takes part with 1 sampler")
     campaign.wait(lambda: "elsewhere takes part with 1 sampler" in run.output)
     run.wait_for(lambda now: len(now.models) >= 2)
-    os.kill(run.pids["sampler-0"], signal.SIGSTOP)  # shorter than it takes to be missed
+    os.kill(run.pids["sampler-0"], signal.SIGSTOP)  # for less than stall_s
     wait_for_progress(run)
     campaign.wait(lambda: any((there.folder / "models").iterdir()))
     os.kill(there.pids["sampler-elsewhere-0"], signal.SIGKILL)

@@ -11,7 +11,7 @@ from ludus._store.store import Store
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 CARDS = '''
-"""A game of one decision: the critic knows the card, the policy sees its colour and a number that says nothing."""
+"""A game of one decision: the critic reads the card, the policy its colour and a constant."""
 
 import numpy as np
 from gymnasium import spaces
@@ -74,7 +74,7 @@ class Cards:
 
 
 def train(ludus, path, *settings, workers=0):
-    """Train to the end and return what is printed as JSON."""
+    """Train to the end and return the JSON output."""
     options = [part for setting in settings for part in ("--set", setting)]
     result = ludus("train", path, "--run", "run", "--workers", workers, "--json", *options, timeout_s=300)
     assert result.status == 0, result.output
@@ -83,44 +83,41 @@ def train(ludus, path, *settings, workers=0):
 
 @pytest.mark.slow
 def test_tictactoe_is_learned_by_self_play(ludus):
-    """The example beats a random player by far after some seconds in one process."""
-    told = train(ludus, EXAMPLES / "tictactoe.toml", "run.minutes=0", "run.decisions=900000")
-    record = told["players"]["main_agent"]["anchors"]["random"]
+    """The example scores at least 0.8 against the random anchor after training in one process."""
+    summary = train(ludus, EXAMPLES / "tictactoe.toml", "run.minutes=0", "run.decisions=900000")
+    record = summary["players"]["main_agent"]["anchors"]["random"]
     assert record["wins"] + record["draws"] + record["losses"] >= 200
     assert record["score"] >= 0.8
-    assert told["reason"] == "900,000 decisions are learned"
+    assert summary["reason"] == "900,000 decisions are learned"
 
 
 @pytest.mark.slow
 def test_cartpole_is_learned(ludus):
-    """A game of one seat through the adapter of Gymnasium: from some 20 ticks to more than 150."""
-    told = train(ludus, EXAMPLES / "cartpole.toml", "run.minutes=0", "run.decisions=60000")
-    newest = told["players"]["main_agent"]["newest"]
+    """A game of one seat, through the Gymnasium adapter: the mean return rises from about 20 to over 150."""
+    summary = train(ludus, EXAMPLES / "cartpole.toml", "run.minutes=0", "run.decisions=60000")
+    newest = summary["players"]["main_agent"]["newest"]
     result = ludus("eval", "run", newest, "--matches", 50, "--json")
     assert json.loads(result.output)["mean_return"] > 150
 
 
 @pytest.mark.parametrize("workers", [0, 1])
 def test_the_dummy_algorithm_learns_in_a_league(ludus, toml, tmp_path, workers):
-    """In NumPy alone, in one process and in several."""
-    told = train(ludus, toml(run={"decisions": 6000}, evaluation={"final_matches": 100}), workers=workers)
-    assert told["players"]["main"]["anchors"]["random"]["interval"][0] > 0.55
+    """A run in NumPy alone trains in one process and in several."""
+    summary = train(ludus, toml(run={"decisions": 6000}, evaluation={"final_matches": 100}), workers=workers)
+    assert summary["players"]["main"]["anchors"]["random"]["interval"][0] > 0.55
     with Store.read(tmp_path / "run") as store:
         assert len(store.models.records()) >= 8
         assert {match.fixture.kind for match in store.matches.records()} == {"train", "eval"}
 
 
 @pytest.mark.parametrize("workers", [0, 1])
-def test_dict_observations_and_privileged_critics_get_through(ludus, install, toml, tmp_path, workers):
-    """From a plugin's environment to PPO's update; the policy learns what only one of its leaves tells.
-
-    Parts of the reward become metrics.
-    """
+def test_dict_observations_and_privileged_critics_train(ludus, install, toml, tmp_path, workers):
+    """PPO learns from the informative leaf of the observation, and reward parts become metrics."""
     install("cards", CARDS)
     path = toml(
         run={"decisions": 60_000},
         environment={"name": "cards"},
-        sampling={"fixture_matches": 128},  # of one tick each: with few, the sampler would mostly wait for fixtures
+        sampling={"fixture_matches": 128},  # matches of one tick: shorter fixtures would leave the sampler idle
         evaluation={"final_matches": 400},
         players={
             "main": {
@@ -133,9 +130,9 @@ def test_dict_observations_and_privileged_critics_get_through(ludus, install, to
             }
         },
     )
-    told = train(ludus, path, workers=workers)
-    record = told["players"]["main"]["anchors"]["random"]
-    # who names every colour wins or draws; who guesses loses a quarter of the matches
+    summary = train(ludus, path, workers=workers)
+    record = summary["players"]["main"]["anchors"]["random"]
+    # a trained player wins or draws; a random player loses a quarter of the matches
     assert record["wins"] + record["draws"] + record["losses"] >= 400
     assert record["losses"] <= 20
     lines = [json.loads(line)["m"] for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]

@@ -1,4 +1,4 @@
-"""The wheels of all distributions install into an empty environment and train a league there."""
+"""The wheels of all distributions install into an empty environment and train a league."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def run(*command, cwd):
-    """Run a command outside of the checkout and return its output; a failure shows it."""
+    """Run a command outside of the checkout and return its output; on failure show the output."""
     environment = {name: value for name, value in os.environ.items() if name not in {"PYTHONPATH", "LUDUS_DEBUG"}}
     result = subprocess.run(
         [str(part) for part in command], cwd=cwd, env=environment, capture_output=True, text=True, check=False
@@ -34,7 +34,7 @@ def wheels(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def environment(tmp_path_factory):
-    """Return an environment without any package of ludus; third-party packages are links, as there is no index."""
+    """Return a virtual environment without packages of ludus; third-party packages are symbolic links."""
     folder = tmp_path_factory.mktemp("environment")
     run(sys.executable, "-m", "venv", "--without-pip", folder, cwd=folder)
     third_party = folder / "third-party"
@@ -49,7 +49,7 @@ def environment(tmp_path_factory):
 
 @pytest.mark.slow
 def test_wheels_install_and_train(wheels, environment, tmp_path):
-    """Pip finds every dependency in the folder, and the demo runs for half a minute."""
+    """Pip finds all distributions in the folder, and the demo trains."""
     names = sorted({path.name.partition("-")[0].replace("_", "-") for path in wheels.glob("ludus*.whl")})
     folders = [ROOT, *(path.parent for path in ROOT.glob("*/ludus-*/setup.cfg"))]
     assert len(names) == len(folders)
