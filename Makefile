@@ -40,8 +40,9 @@ wheels: install
 	@for folder in $(FOLDERS); do \
 	    base=$$(mktemp -d); \
 	    printf '[build]\nbuild_base = %s\n' $$base > $$base/build.cfg; \
-	    DIST_EXTRA_CONFIG=$$base/build.cfg $(BIN)/pip wheel --quiet --disable-pip-version-check --no-deps \
-	        --no-build-isolation --wheel-dir $(WHEELS) $$folder || exit 1; \
+	    (cd $$folder && DIST_EXTRA_CONFIG=$$base/build.cfg $(abspath $(BIN))/python -c \
+	        "from setuptools.build_meta import build_wheel; build_wheel('$(abspath $(WHEELS))')") > $$base/log 2>&1 \
+	        || { cat $$base/log; exit 1; }; \
 	    rm -r $$base; \
 	done
 

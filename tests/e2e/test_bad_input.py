@@ -284,8 +284,7 @@ def faulty(toml, install, fault, **run):
     )
 
 
-@pytest.mark.parametrize("fault", WRONG)
-@pytest.mark.parametrize("workers", [0, 1])
+@pytest.mark.parametrize(("fault", "workers"), [*((fault, 0) for fault in WRONG), ("init", 1), ("step", 1)])
 def test_failing_environment_ends_the_run_with_one_line(ludus, install, toml, tmp_path, fault, workers):
     """It names the environment, the error and its location; committed state is kept."""
     result = ludus("train", faulty(toml, install, fault), "--run", "run", "--workers", workers)

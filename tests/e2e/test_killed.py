@@ -29,8 +29,8 @@ def test_a_run_survives_any_killed_process(campaign, league):
     run = league()
     run.train()
     run.wait_for(is_training)
-    kills = [campaign.kill(run, victim) for victim in ("learner", "sampler", "evaluator", "coordinator", "sampler")]
-    assert [(kill.lost_matches, kill.lost_models, kill.problems, kill.orphans) for kill in kills] == [(0, 0, (), 0)] * 5
+    kills = [campaign.kill(run, victim) for victim in ("learner", "sampler", "evaluator", "coordinator")]
+    assert [(kill.lost_matches, kill.lost_models, kill.problems, kill.orphans) for kill in kills] == [(0, 0, (), 0)] * 4
     assert all(kill.recovered_s < 60 for kill in kills)
     assert kills[3].gone_s < 5
     for name in ("learner-main_agent", "sampler-0", "evaluator-0"):

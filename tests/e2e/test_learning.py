@@ -91,15 +91,6 @@ def test_tictactoe_is_learned_by_self_play(ludus):
     assert summary["reason"] == "900,000 decisions are learned"
 
 
-@pytest.mark.slow
-def test_cartpole_is_learned(ludus):
-    """A game of one seat, through the Gymnasium adapter: the mean return rises from about 20 to over 150."""
-    summary = train(ludus, EXAMPLES / "cartpole.toml", "run.minutes=0", "run.decisions=60000")
-    newest = summary["players"]["main_agent"]["newest"]
-    result = ludus("eval", "run", newest, "--matches", 50, "--json")
-    assert json.loads(result.output)["mean_return"] > 150
-
-
 @pytest.mark.parametrize("workers", [0, 1])
 def test_the_dummy_algorithm_learns_in_a_league(ludus, toml, tmp_path, workers):
     """A run in NumPy alone trains in one process and in several."""

@@ -44,49 +44,6 @@ enabled = false
 final_matches = 0
 """
 
-POLE = """
-[run]
-seed = {seed}
-workers = 0
-decisions = 30_000
-[environment]
-name = "gymnasium"
-[environment.gymnasium]
-id = "CartPole-v1"
-[sampling]
-matches = 8
-fixture_matches = 8
-rows_per_fixture = 8
-[players.main_agent]
-algorithm = "dqn"
-network = "mlp"
-matchmaker = "latest-self-play"
-interfaces = ["scale-reward"]
-[players.main_agent.dqn]
-learning_rate = 1e-3
-learning_rate_schedule = "linear"
-gamma = 0.995
-n_step = 5
-tau = 0.005
-target_update_steps = 1
-epsilon = 0.04
-epsilon_decisions = 10_000
-segment_decisions = 32
-batch_decisions = 256
-updates_per_batch = 48
-minibatch_size = 128
-learning_starts = 1000
-replay_capacity = 30_000
-[players.main_agent.scale-reward]
-factor = 0.02
-[players.main_agent.mlp]
-hidden = [128, 128]
-activation = "tanh"
-[evaluation]
-enabled = false
-final_matches = 0
-"""
-
 
 def train(tmp_path, text, **values):
     """Train to the end and return the run folder."""
@@ -149,11 +106,3 @@ def test_dqn_beats_random_play_at_tictactoe(tmp_path):
     folder = train(tmp_path, GAME, decisions=45_000, exploring=15_000, steps=8, alpha=0.0, opponent="random")
     record = play(folder, matches=400, opponent="other")
     assert record.wins - record.losses > 0.85 * 400
-
-
-@pytest.mark.slow
-def test_dqn_learns_cartpole(tmp_path):
-    """Random play lasts 22 ticks. The README has the results of longer runs."""
-    pytest.importorskip("ludus_gymnasium")
-    pytest.importorskip("ludus_interfaces")
-    assert play(train(tmp_path, POLE, seed=2), matches=50).mean_return > 100

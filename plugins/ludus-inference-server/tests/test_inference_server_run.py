@@ -82,13 +82,13 @@ def test_a_killed_server_loses_no_match(campaign, league):
     league.wait_for(lambda state: len(state.models) >= 2 and state.rated > 0)
     assert league.pids.keys() >= {"service-server", "sampler-0", "sampler-1", "evaluator-0"}
     samplers = {name: pid for name, pid in league.pids.items() if name.startswith("sampler")}
-    for victim in ("service-server", "service-server", "sampler-1"):
+    for victim in ("service-server", "sampler-1"):
         before, killed = league.state, league.pids[victim]
         os.kill(killed, signal.SIGKILL)
         league.wait_for(lambda state, b=before: state.has_passed(b))
         campaign.wait(lambda v=victim, k=killed: league.pids.get(v, k) != k)
         league.wait_for(lambda state, b=league.state: state.has_passed(b))
-    assert league.output.count("service-server: was killed by signal 9 — restarted") == 2
+    assert league.output.count("service-server: was killed by signal 9 — restarted") == 1
     assert league.pids["sampler-0"] == samplers["sampler-0"]
 
     def highest(name):

@@ -350,7 +350,7 @@ def test_network_runs_under_autocast(core):
 
 
 @pytest.mark.slow
-@CORES
+@pytest.mark.parametrize("core", ["none", "lstm"])
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # torch's own, while it compiles
 def test_compiled_network_gives_equal_outputs(core):
     """The whole forward pass is one graph, for any data and number of rows."""
