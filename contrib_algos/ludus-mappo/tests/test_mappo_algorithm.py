@@ -15,9 +15,7 @@ from ludus_networks.modular import make_modular
 from ludus_ppo.minibatches import evaluate
 
 
-@pytest.mark.parametrize(
-    "options", [{}, {"critic": "local"}, {"normalize_value": False, "advantage": "vtrace"}], ids=str
-)
+@pytest.mark.parametrize("options", [{"critic": "local"}, {"normalize_value": False, "advantage": "vtrace"}], ids=str)
 def test_the_algorithm_keeps_its_contract(options):
     """For roles with privileged leaves and a global critic, and for roles without."""
     check_algorithm(lambda context: make_mappo(MAPPOConfig(**options), context=context))

@@ -16,7 +16,7 @@ OPTIONS = {"minimax_alpha": 0.5, "minimax_gamma": 0.5, "minimax_shift": "none", 
 
 @pytest.mark.parametrize(
     "options",
-    [{}, {"minimax_alpha": 0.0}, {"minimax_shift": "fixed", "advantage": "vtrace"}, {"normalize_value": True}],
+    [{"minimax_alpha": 0.0}, {"minimax_shift": "fixed", "advantage": "vtrace"}, {"normalize_value": True}],
     ids=str,
 )
 def test_the_algorithm_keeps_its_contract(options):

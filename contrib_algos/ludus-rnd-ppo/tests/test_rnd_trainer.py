@@ -20,7 +20,6 @@ from ludus_rnd_ppo.config import RNDPPOConfig
 @pytest.mark.parametrize(
     "options",
     [
-        {},
         {"intrinsic_ends": True, "discount_per": "tick", "predictor_share": 1.0},
         {"advantage": "vtrace", "normalize_value": True},
     ],

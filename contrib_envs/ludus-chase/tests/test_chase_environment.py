@@ -32,8 +32,7 @@ SHORT = {"preparation_s": 1.0, "push_s": 5.0, "escape_s": 5.0}
 @pytest.mark.parametrize(
     ("options", "steps"),
     [
-        (SHORT, 70),
-        ({**SHORT, "mini_image": True}, 35),
+        ({**SHORT, "mini_image": True}, 70),
         ({"columns": 2, "rows": 4, "tick_ms": 500, "time_over": "draw", "push_s": 10.0, "preparation_s": 2.0}, 35),
         ({"columns": 4, "rows": 2, "cheeses": 2, "preparation_s": 0.0, "time_over": "count", "push_s": 5.0}, 35),
     ],

@@ -39,18 +39,11 @@ def make(factory, config):
 @pytest.mark.parametrize(
     "matchmaker",
     [
-        Curriculum(),
         Curriculum(share=1.0, below=1.0),
-        Forgotten(),
         Forgotten(forgotten=1.0, exploited=1.0),
-        LatestFrozen(),
-        MSM(),
         MSM(alpha=0.0, prior_matches=0.0),
-        Nash(),
         Nash(models=2, prior_matches=0.0),
         PFSP(["*"], weighting="capped"),
-        make(factories.alphastar_main, options.AlphaStarMainConfig()),
-        make(factories.minimax_main, options.MinimaxMainConfig()),
     ],
     ids=lambda matchmaker: type(matchmaker).__name__,
 )

@@ -36,10 +36,6 @@ def mixture(**weights):
 @pytest.mark.parametrize(
     "matchmaker",
     [
-        Anchors(),
-        LatestSelfPlay(),
-        UniformHistory(),
-        PFSP(),
         PFSP(weighting="even", prior_matches=0.0),
         PFSP(p=50.0, prior_matches=0.0),
         mixture(latest_self_play=0.5, uniform_history=0.25, pfsp=0.25),

@@ -111,6 +111,8 @@ def test_every_component_installed_can_be_shown(monkeypatch, capsys):
     """The options of whatever is installed can be written as JSON."""
     monkeypatch.delenv(ALLOW_VARIABLE)
     loaded = load_plugins()
+    for module in ("ludus.__main__", "ludus_terminal.plugins"):
+        monkeypatch.setattr(f"{module}.load_plugins", lambda: loaded)
     for kind in KINDS:
         for name in loaded.components(kind):
             assert json.loads(run(capsys, "show", f"{kind}:{name}", "--json"))["name"] == name
