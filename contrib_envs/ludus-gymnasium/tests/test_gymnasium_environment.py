@@ -101,7 +101,6 @@ def push(env, direction):
         {"id": "Pendulum-v1", "max_ticks": 50},
         {"id": "Taxi-v4", "max_ticks": 50},
         {"id": "Blackjack-v1"},
-        {"id": "MountainCarContinuous-v0"},
     ],
     ids=str,
 )

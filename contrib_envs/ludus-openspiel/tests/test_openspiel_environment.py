@@ -60,9 +60,7 @@ def play_randomly(env, match_seeds, random_seed, ticks):
     [
         {"game": "kuhn_poker"},
         {"game": "kuhn_poker(players=3)"},
-        {"game": "leduc_poker"},
         {"game": "leduc_poker", "observation": "observation"},
-        {"game": "tic_tac_toe"},
         {"game": "connect_four", "max_ticks": 20},
         {"game": "goofspiel(num_cards=4)"},
         {"game": "markov_soccer", "max_ticks": 30},
