@@ -94,8 +94,8 @@ class Game:
         if unknown.any():
             row = int(unknown.argmax())
             raise ContractError(f"rock-paper-scissors: actions {choice[row]} in match {row}; expected 0, 1 or 2")
-        win_rate_if_all_beaten = (choice - choice[:, ::-1]) % 3  # [B, 2]: 0 draw, 1 won, 2 lost
-        self._lead += np.where(running, np.array([0, 1, -1])[win_rate_if_all_beaten], 0)
+        beats = (choice - choice[:, ::-1]) % 3  # [B, 2]: 0 draw, 1 won, 2 lost
+        self._lead += np.where(running, np.array([0, 1, -1])[beats], 0)
         self._last = np.where(running, choice, self._last)
         self._left -= self._running
         ended = self._running & ((self._left == 0) | (np.abs(self._lead[:, 0]) > self._left))
