@@ -20,7 +20,7 @@ from ludus.matchmaker import Pairing, PoolChange, Rating
 from ludus.network import NetworkRequest
 from ludus.rule import Freeze, Reset, Share
 from ludus.service import Network
-from ludus.testing import _run_anchor, _run_player, check_run
+from ludus.testing import _run_participants, check_run
 from ludus.testing._tiny_network import TinyNetwork
 
 COUNT = """
@@ -401,7 +401,7 @@ def test_a_network_with_other_heads_is_a_finding(path, monkeypatch, made, proble
         observation={"obs": spaces.Box(-1, 1, (2,), np.float32)}, heads={"logits": 3}, critic_heads={"value": 1}
     )
     module = TinyNetwork(evolve(asked, heads=made, critic_heads={}))
-    monkeypatch.setattr(_run_player, "make_networks", lambda *_args: [Network(module, asked)])
+    monkeypatch.setattr(_run_participants, "make_networks", lambda *_args: [Network(module, asked)])
     (line,) = findings(path)["fail"]
     assert re.fullmatch(f"player main: algorithm 'dummy-gradient': {problem}", line)
 
@@ -589,10 +589,10 @@ def test_every_label_of_an_agent_must_be_legal(choice, legal):
             return np.tile(np.array(choice), (len(seat_ids), 1))
 
     if legal:
-        _run_anchor.check_agent(Constant(), Pair.role, Pair(), 0)
+        _run_participants.check_agent(Constant(), Pair.role, Pair(), 0)
     else:
         with pytest.raises(ContractError, match="as solo it chose an illegal action"):
-            _run_anchor.check_agent(Constant(), Pair.role, Pair(), 0)
+            _run_participants.check_agent(Constant(), Pair.role, Pair(), 0)
 
 
 @pytest.mark.parametrize(
@@ -755,8 +755,8 @@ def test_a_role_that_never_acts_is_a_finding(path, monkeypatch):
             step=lambda actions: idle(environment.step(actions)),
         )
 
-    monkeypatch.setattr(_run_player, "MAX_TICKS", 30)
-    monkeypatch.setattr(_run_anchor, "MAX_TICKS", 30)
+    monkeypatch.setattr(_run_participants, "MAX_TICKS", 30)
+    monkeypatch.setattr(_run_participants, "MAX_TICKS", 30)
     broken(monkeypatch, "dummy-count", change)
     found = findings(path)["fail"]
     assert "player main: no decision was recorded in 30 ticks" in found
@@ -766,7 +766,7 @@ def test_a_role_that_never_acts_is_a_finding(path, monkeypatch):
 def test_debugging_shows_the_traceback(path, monkeypatch):
     """With LUDUS_DEBUG the exception of a plugin is not converted into a finding."""
     monkeypatch.setenv("LUDUS_DEBUG", "1")
-    monkeypatch.setattr(_run_player, "learned_role", lambda *_args: {}["key"])
+    monkeypatch.setattr(_run_participants, "learned_role", lambda *_args: {}["key"])
     with pytest.raises(KeyError):
         findings(path)
 

@@ -7,13 +7,25 @@ from ludus.testing._environment import check_environment
 from ludus.testing._group import update_together
 from ludus.testing._inference import check_inference
 from ludus.testing._interface import check_interface
-from ludus.testing._matchmaker import FakeLeague, check_matchmaker, fake_leagues, fake_player, opponent_shares
+from ludus.testing._matchmaker import (
+    FakeLeague,
+    check_matchmaker,
+    check_rule,
+    fake_leagues,
+    fake_player,
+    opponent_shares,
+)
 from ludus.testing._rating import check_rating
-from ludus.testing._rule import check_rule
 from ludus.testing._run import Finding, check_run
 from ludus.testing._runtime import LeagueRunner, league_runner
-from ludus.testing._synthetic_league import SyntheticLeague, SyntheticPlayer
-from ludus.testing._worlds import EloWorld, RockPaperScissors, SpinningTop, World
+from ludus.testing._synthetic_league import (
+    EloWorld,
+    RockPaperScissors,
+    SpinningTop,
+    SyntheticLeague,
+    SyntheticPlayer,
+    World,
+)
 
 __all__ = [
     "EloWorld",

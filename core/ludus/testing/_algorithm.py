@@ -3,25 +3,62 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import attrs
 import numpy as np
+from attrs import frozen
 
-from ludus.algorithm import Algorithm, AlgorithmContext, Decision, UpdateResult
+from ludus.algorithm import Algorithm, AlgorithmContext, Decision, GroupTrainer, Policy, Trainer, UpdateResult
 from ludus.environment import Role
-from ludus.errors import ContractError, ModelError
-from ludus.segment import Field
+from ludus.errors import ContractError, LinkError, ModelError
+from ludus.segment import Field, SegmentBatch
 from ludus.spaces import action_dtype, action_width, legal_actions
-from ludus.testing._algorithm_case import MAX_WARM_UP_UPDATES, AlgorithmCase, same_arrays, with_nan
-from ludus.testing._algorithm_groups import check_broken_groups, check_group_updates
 from ludus.testing._errors import expect_type, require
-from ludus.testing._synthetic import SyntheticRows, check_roles
+from ludus.testing._group import BreakingGroup, update_together
+from ludus.testing._synthetic import SyntheticRows, check_roles, synthetic_batch
 
 __all__ = ["check_algorithm", "check_decision", "check_fields"]
 
 _ROWS = 7
+#: Updates after which an algorithm must have learned something; replay buffers may have to fill first.
+_MAX_WARM_UP_UPDATES = 20
+
+
+@frozen
+class _Case:
+    """An algorithm and the role that it was made for.
+
+    Args:
+        algorithm: Algorithm to check.
+        role: Role of the player.
+    """
+
+    algorithm: Algorithm
+    role: Role
+
+    def make_pair(self, seed: int = 0) -> tuple[Trainer, Policy]:
+        """Return a trainer and a policy with its weights."""
+        trainer, policy = self.algorithm.make_trainer(seed=seed), self.algorithm.make_policy()
+        policy.load(trainer.weights())
+        return trainer, policy
+
+    def make_batch(self, policy: Policy, seed: int) -> SegmentBatch:
+        """Return new segments of a policy, read-only as in a run."""
+        return synthetic_batch(self.algorithm, self.role, policy, rng=np.random.default_rng(seed)).read_only()
+
+
+def _same_arrays(one: Mapping[str, np.ndarray], other: Mapping[str, np.ndarray]) -> bool:
+    """Return whether two sets of arrays have equal names and values."""
+    return one.keys() == other.keys() and all(np.array_equal(array, other[name]) for name, array in one.items())
+
+
+def _with_nan(batch: SegmentBatch) -> SegmentBatch:
+    """Return the batch with NaN as the first rewards."""
+    reward = batch.reward.copy()
+    reward[0] = np.nan
+    return attrs.evolve(batch, reward=reward).read_only()
 
 
 def check_algorithm(make: Callable[[AlgorithmContext], Algorithm], *, roles: Sequence[Role] | None = None) -> None:
@@ -38,13 +75,13 @@ def check_algorithm(make: Callable[[AlgorithmContext], Algorithm], *, roles: Seq
     """
     from ludus.testing._tiny_network import TinyNetwork  # noqa: PLC0415 - importing torch takes a second
 
-    def make_case(role: Role) -> AlgorithmCase:
-        return AlgorithmCase(make(AlgorithmContext(role=role, build_network=TinyNetwork)), role)
+    def make_case(role: Role) -> _Case:
+        return _Case(make(AlgorithmContext(role=role, build_network=TinyNetwork)), role)
 
     check_roles(roles, make_case, _CHECKS, rejection=ContractError)
 
 
-def _check_fields(case: AlgorithmCase) -> None:
+def _check_fields(case: _Case) -> None:
     check_fields(case.algorithm)
 
 
@@ -63,7 +100,7 @@ def check_fields(algorithm: Algorithm) -> None:
     require(algorithm.segment_decisions >= 1, "segment_decisions must be at least 1")
 
 
-def _check_decisions(case: AlgorithmCase) -> None:
+def _check_decisions(case: _Case) -> None:
     rng = np.random.default_rng(1)
     _, policy = case.make_pair()
     for rows in (1, _ROWS, 200):
@@ -77,7 +114,7 @@ def _check_decisions(case: AlgorithmCase) -> None:
             require(equal, "act's value is not what evaluate returns")
 
 
-def _check_decision(case: AlgorithmCase, rows: SyntheticRows, decision: Decision) -> None:
+def _check_decision(case: _Case, rows: SyntheticRows, decision: Decision) -> None:
     check_decision(decision, case.algorithm, case.role, rows=len(next(iter(rows.observation.values()))), mask=rows.mask)
 
 
@@ -124,7 +161,7 @@ def _check_values(name: str, values: np.ndarray, count: int) -> None:
     require(np.isfinite(values).all(), f"{name} is not finite")
 
 
-def _check_randomness(case: AlgorithmCase) -> None:
+def _check_randomness(case: _Case) -> None:
     import torch  # noqa: PLC0415 - importing torch takes a second
 
     _, policy = case.make_pair()
@@ -138,7 +175,7 @@ def _check_randomness(case: AlgorithmCase) -> None:
     require(np.array_equal(best.action, other.action), "deterministic decisions depend on rng")
 
 
-def _check_rows_are_independent(case: AlgorithmCase) -> None:
+def _check_rows_are_independent(case: _Case) -> None:
     _, policy = case.make_pair()
     rows = SyntheticRows.draw(case.role, _ROWS, np.random.default_rng(3))
     whole, part = (inputs.act(policy, deterministic=True) for inputs in (rows, rows.first(3)))
@@ -150,7 +187,7 @@ def _check_rows_are_independent(case: AlgorithmCase) -> None:
     require(np.allclose(values, part_values, atol=1e-4), "a row's value depends on the other rows of the call")
 
 
-def _check_acts_without_privileged(case: AlgorithmCase) -> None:
+def _check_acts_without_privileged(case: _Case) -> None:
     _, policy = case.make_pair()
     rows = SyntheticRows.draw(case.role, _ROWS, np.random.default_rng(4))
     without = attrs.evolve(rows, privileged={})
@@ -159,7 +196,7 @@ def _check_acts_without_privileged(case: AlgorithmCase) -> None:
     require(np.array_equal(decision.action, expected.action), "privileged leaves change the actions of the policy")
 
 
-def _check_acts_without_masks(case: AlgorithmCase) -> None:
+def _check_acts_without_masks(case: _Case) -> None:
     _, policy = case.make_pair()
     rows = SyntheticRows.draw(case.role, _ROWS, np.random.default_rng(6))
     if rows.mask is None:
@@ -172,7 +209,7 @@ def _check_acts_without_masks(case: AlgorithmCase) -> None:
     )
 
 
-def _check_weights(case: AlgorithmCase) -> None:
+def _check_weights(case: _Case) -> None:
     trainer, policy = case.make_pair(seed=1)
     rows = SyntheticRows.draw(case.role, _ROWS, np.random.default_rng(5))
     weights = trainer.weights()
@@ -180,12 +217,12 @@ def _check_weights(case: AlgorithmCase) -> None:
     before = rows.act(policy, deterministic=True)
     other = case.algorithm.make_trainer(seed=2)
     other.load_weights(weights)
-    require(same_arrays(other.weights(), weights), "load_weights and weights are not inverse")
+    require(_same_arrays(other.weights(), weights), "load_weights and weights are not inverse")
     again = case.algorithm.make_trainer(seed=1)
-    require(same_arrays(again.weights(), weights), "initial weights do not follow from the seed")
+    require(_same_arrays(again.weights(), weights), "initial weights do not follow from the seed")
     for array in weights.values():
         array[...] = 0
-    require(not same_arrays(trainer.weights(), weights), "weights() is not a copy")
+    require(not _same_arrays(trainer.weights(), weights), "weights() is not a copy")
     after = rows.act(policy, deterministic=True)
     require(np.array_equal(before.action, after.action), "the policy shares memory with the weights it loaded")
     require(_rejects_empty(policy.load), "the policy accepts weights without any array")
@@ -200,46 +237,105 @@ def _rejects_empty(load: Callable[[dict[str, np.ndarray]], None]) -> bool:
     return False
 
 
-def _check_update(case: AlgorithmCase) -> None:
+def _check_update(case: _Case) -> None:
     trainer, policy = case.make_pair()
     require(trainer.batch_decisions >= 1, "batch_decisions must be at least 1")
     before = trainer.weights()
-    for seed in range(MAX_WARM_UP_UPDATES):
+    for seed in range(_MAX_WARM_UP_UPDATES):
         result = expect_type(UpdateResult, trainer.update(case.make_batch(policy, seed), progress=0.5), "update")
         invalid = sorted(name for name, value in result.metrics.items() if not math.isfinite(value))
         require(not invalid, f"update returned metrics that are not finite: {', '.join(invalid)}")
         require((result.samples > 0) == (result.gradient_steps > 0), "samples and gradient_steps disagree")
         if result.gradient_steps:
             break
-    require(not same_arrays(before, trainer.weights()), f"{seed + 1} updates changed no weight")
+    require(not _same_arrays(before, trainer.weights()), f"{seed + 1} updates changed no weight")
     require(all(np.isfinite(array).all() for array in trainer.weights().values()), "weights are not finite")
 
 
-def _check_resume(case: AlgorithmCase) -> None:
+def _check_resume(case: _Case) -> None:
     trainer, policy = case.make_pair()
     for seed in range(3):
         trainer.update(case.make_batch(policy, seed), progress=0.1)
     resumed = case.algorithm.make_trainer(seed=99)
     resumed.load_weights(trainer.weights())
     resumed.load_state(trainer.state())
-    require(same_arrays(resumed.state(), trainer.state()), "load_state and state are not inverse")
+    require(_same_arrays(resumed.state(), trainer.state()), "load_state and state are not inverse")
     for seed in range(3, 6):
         for each in (trainer, resumed):
             each.update(case.make_batch(policy, seed), progress=0.2)
-        require(same_arrays(trainer.weights(), resumed.weights()), "a resumed trainer learns other weights")
+        require(_same_arrays(trainer.weights(), resumed.weights()), "a resumed trainer learns other weights")
 
 
-def _check_rejects_nan(case: AlgorithmCase) -> None:
+def _check_rejects_nan(case: _Case) -> None:
     trainer, policy = case.make_pair()
     trainer.update(case.make_batch(policy, 0), progress=0.0)
     weights, state = trainer.weights(), trainer.state()
     try:
-        trainer.update(with_nan(case.make_batch(policy, 1)), progress=0.0)
+        trainer.update(_with_nan(case.make_batch(policy, 1)), progress=0.0)
     except ContractError:
-        require(same_arrays(trainer.weights(), weights), "a rejected update changed the weights")
-        require(same_arrays(trainer.state(), state), "a rejected update changed the state of the trainer")
+        require(_same_arrays(trainer.weights(), weights), "a rejected update changed the weights")
+        require(_same_arrays(trainer.state(), state), "a rejected update changed the state of the trainer")
     else:
         raise ContractError("update accepted NaN rewards; expected ContractError")
+
+
+def _check_group_updates(case: _Case) -> None:
+    """Check that the trainers of a group stay equal, also if one of them rejects its part of a batch."""
+    made = [case.algorithm.make_trainer(seed=0) for _ in range(2)]
+    trainers = [trainer for trainer in made if isinstance(trainer, GroupTrainer)]
+    if not trainers:
+        return
+    _, policy = case.make_pair()
+    updates = _update_until_learned(case, trainers, policy)
+    before = trainers[0].weights(), trainers[0].state()
+    parts = case.make_batch(policy, updates).divide(2)
+    try:
+        update_together(trainers, [parts[0], _with_nan(parts[1])], progress=0.5)
+    except ContractError:
+        _require_equal(trainers, "an update that one trainer of a group rejected")
+        after = trainers[0].weights(), trainers[0].state()
+        require(all(map(_same_arrays, before, after)), "an update that another trainer rejected changed a trainer")
+    else:
+        raise ContractError("an update of a group accepted NaN rewards; expected ContractError")
+
+
+def _update_until_learned(case: _Case, trainers: Sequence[GroupTrainer], policy: Policy) -> int:
+    """Update the group until it makes a gradient step and return the number of updates."""
+    for number in range(_MAX_WARM_UP_UPDATES):
+        result, _ = update_together(trainers, case.make_batch(policy, number).divide(2), progress=0.5)
+        _require_equal(trainers, "an update of a group")
+        if result.gradient_steps:
+            break
+    return number + 1
+
+
+def _require_equal(trainers: Sequence[GroupTrainer], subject: str) -> None:
+    first, second = trainers
+    for got, expected in ((second.weights(), first.weights()), (second.state(), first.state())):
+        differing = sorted(name for name in got if not np.array_equal(got[name], expected[name]))
+        require(not differing, f"{subject} leaves trainers with different {', '.join(differing[:4])}")
+
+
+def _check_broken_groups(case: _Case) -> None:
+    """Check that a trainer is unchanged if its group breaks at the first, a middle or the last exchange."""
+    trainer, policy = case.make_pair()
+    if not isinstance(trainer, GroupTrainer):
+        return
+    batch = case.make_batch(policy, 0).divide(2)[0]
+    intact = BreakingGroup()
+    trainer.join(intact)
+    trainer.update(batch, progress=0.0)
+    require(intact.exchanges > 0, "an update of a group exchanged nothing")
+    weights, state = trainer.weights(), trainer.state()
+    for exchanges in {0, intact.exchanges // 2, intact.exchanges - 1}:
+        trainer.join(BreakingGroup(exchanges))
+        try:
+            trainer.update(batch, progress=0.0)
+        except LinkError:
+            same = _same_arrays(trainer.weights(), weights) and _same_arrays(trainer.state(), state)
+            require(same, f"an update whose group broke after {exchanges} exchanges changed the trainer")
+        else:
+            raise ContractError("an update continued after its group broke; expected LinkError")
 
 
 _CHECKS = (
@@ -253,6 +349,6 @@ _CHECKS = (
     _check_update,
     _check_resume,
     _check_rejects_nan,
-    check_group_updates,
-    check_broken_groups,
+    _check_group_updates,
+    _check_broken_groups,
 )

@@ -1,4 +1,4 @@
-"""`check_matchmaker`, and `FakeLeague`, a league of plain data to check matchmakers on."""
+"""Check matchmakers and rules on `FakeLeague`, a league of plain data."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ import numpy as np
 from attrs import field, frozen
 
 from ludus._league.participants import inherited_weights
-from ludus._league.validation import checked_evaluation, checked_pairing, checked_pool_changes
+from ludus._league.validation import checked_changes, checked_evaluation, checked_pairing, checked_pool_changes
 from ludus.errors import ContractError
 from ludus.matchmaker import LeagueView, Matchmaker, PlayerView, Rating
+from ludus.rule import Change, Freeze, PoolChange, Reset, Rule
 from ludus.testing._errors import require, wrap_errors
 
-__all__ = ["FakeLeague", "check_leagues", "check_matchmaker", "fake_leagues", "fake_player", "opponent_shares"]
+__all__ = ["FakeLeague", "check_matchmaker", "check_rule", "fake_leagues", "fake_player", "opponent_shares"]
 
 
 def fake_player(name: str, models: int = 3, *, role: str = "player", team: int | None = None) -> PlayerView:
@@ -246,3 +247,37 @@ def _check_pool_changes(matchmaker: Matchmaker, league: FakeLeague, player: str)
                 f"{change} changes nothing: the model is {'already' if change.enters else 'not'} in the pool"
             )
         (pool.append if change.enters else pool.remove)(change.model)
+
+
+def check_rule(
+    rule: Rule, *, leagues: Mapping[str, FakeLeague] | None = None, questions: int = 20, seed: int = 0
+) -> None:
+    """Check that a rule keeps its contract.
+
+    Args:
+        rule: Rule with its configuration.
+        leagues: Leagues by description; None: `fake_leagues`. Pass your own if the configuration names players.
+        questions: Number of calls in each league, with different generators.
+        seed: Seed of the generators.
+
+    Raises:
+        ContractError: The rule breaks its contract; the message names the league.
+    """
+
+    def check_league(league: FakeLeague) -> None:
+        for question in range(questions):
+            first, second = (_changes(rule, league, np.random.default_rng((seed, question))) for _ in range(2))
+            problem = "decide returned different changes for the same league and generator state; keep no state"
+            require(first == second, problem)
+
+    check_leagues(leagues, check_league)
+
+
+def _changes(rule: Rule, league: FakeLeague, rng: np.random.Generator) -> list[Change]:
+    changes = checked_changes(rule.decide(league, rng), league)
+    for change in changes:
+        if isinstance(change, PoolChange) and change.enters == (change.model in league.pool(change.pool)):
+            raise ContractError(f"{change} changes nothing")
+        if isinstance(change, Freeze | Reset) and not change.reason:
+            raise ContractError(f"{change} has no reason; give one in a few words")
+    return changes

@@ -14,7 +14,6 @@ from ludus.component import Component
 from ludus.environment import Environment, EnvironmentSpec, Scenario
 from ludus.errors import ContractError
 from ludus.testing._errors import fail_environment
-from ludus.testing._other_process import other_process_digests
 from ludus.testing._rollout import (
     Rollout,
     SeededActions,
@@ -24,6 +23,7 @@ from ludus.testing._rollout import (
     digest,
     first_difference,
     match_seed,
+    other_process_digests,
 )
 from ludus.testing._tick_checks import TickChecker
 

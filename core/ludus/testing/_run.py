@@ -21,10 +21,15 @@ from ludus._run.context import RunContext
 from ludus._run.factories import make_environment
 from ludus._seeding import match_seeds
 from ludus.errors import ConfigError, LudusError
-from ludus.testing._run_anchor import check_anchor
 from ludus.testing._run_matchmaking import check_matchmaking
-from ludus.testing._run_player import check_player
-from ludus.testing._run_rollout import MAX_TICKS, NUM_MATCHES, describe_spaces, start_rollout
+from ludus.testing._run_participants import (
+    MAX_TICKS,
+    NUM_MATCHES,
+    check_anchor,
+    check_player,
+    describe_spaces,
+    start_rollout,
+)
 from ludus.testing._spec_checks import check_spec
 from ludus.testing._tick_checks import TickChecker
 

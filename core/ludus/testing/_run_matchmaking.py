@@ -21,7 +21,7 @@ from ludus._run.coordinator_factory import league_members
 from ludus._run.factories import make, make_evaluation_matchmaker, make_matchmaker
 from ludus._seeding import generator, match_seeds
 from ludus.testing._matchmaker import FakeLeague, fake_player
-from ludus.testing._run_rollout import NUM_MATCHES
+from ludus.testing._run_participants import NUM_MATCHES
 
 if TYPE_CHECKING:
     from ludus._run.context import RunContext

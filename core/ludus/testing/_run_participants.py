@@ -1,4 +1,4 @@
-"""Check the players of a run: the policy decides in real matches, and the trainer learns from their segments."""
+"""Check the participants of a run: players decide in real matches and learn from them, agents decide once."""
 
 from __future__ import annotations
 
@@ -12,35 +12,46 @@ from attrs import frozen
 from gymnasium import spaces
 
 from ludus._league.validation import wrap_answer_errors
-from ludus._run.factories import learned_role, make_algorithm, make_networks, player_role
+from ludus._run.factories import learned_role, make_agent, make_algorithm, make_networks, player_role
 from ludus._run.sampler_factory import make_live_actor
 from ludus._sampling.match_engine import MatchEngine
 from ludus._sampling.seats import Actor, SeatRewards, Seats
 from ludus._seeding import generator
 from ludus.algorithm import UpdateResult
-from ludus.errors import ContractError
+from ludus.errors import ContractError, LudusError
 from ludus.inference import Eager
 from ludus.interface import Spaces
 from ludus.network import RecurrentNetwork
 from ludus.records import Fixture
+from ludus.spaces import action_width, is_continuous, label_sizes, leaf_spaces, legal_actions
 from ludus.testing._algorithm import check_decision, check_fields
 from ludus.testing._errors import expect_type
 from ludus.testing._interface import check_view
-from ludus.testing._rollout import random_action
-from ludus.testing._run_rollout import MAX_TICKS, NUM_MATCHES, describe_spaces
+from ludus.testing._rollout import Rollout, SeededActions, TickCheck, random_action
 from ludus.testing._synthetic import random_leaves
 
 if TYPE_CHECKING:
-    from ludus._config.sections import PlayerConfig
+    from ludus._config.sections import AnchorConfig, PlayerConfig
     from ludus._run.context import RunContext
     from ludus._sampling.actors import LiveActor
+    from ludus.agent import Agent
     from ludus.algorithm import Algorithm, Decision, Policy, PolicyInput
-    from ludus.environment import Environment, Role
+    from ludus.environment import Environment, Role, RoleTick
     from ludus.interface import Interface, SeatView
     from ludus.segment import SegmentBatch
 
-__all__ = ["check_player"]
+__all__ = [
+    "MAX_TICKS",
+    "NUM_MATCHES",
+    "check_agent",
+    "check_anchor",
+    "check_player",
+    "describe_spaces",
+    "start_rollout",
+]
 
+NUM_MATCHES = 8
+MAX_TICKS = 1000
 _DECISIONS = 64  # to record, for every seat
 
 
@@ -193,3 +204,75 @@ def _describe_metrics(result: UpdateResult) -> str:
         if not np.isfinite(value):
             raise ContractError(f"update returned {value} as metric {name!r}, expected a finite number")
     return ", ".join(f"{name} {value:.3g}" for name, value in list(result.metrics.items())[:4])
+
+
+def start_rollout(environment: Environment, seed: int, check: TickCheck | None = None) -> Rollout:
+    """Start a rollout with random legal actions."""
+    choose = SeededActions(spec=environment.spec)
+    return Rollout(environment=environment, seed=seed, sequences=range(NUM_MATCHES), choose=choose, check=check)
+
+
+def describe_spaces(role: Role) -> str:
+    """Return observation leaves and actions of a role as text."""
+    leaves = ", ".join(
+        f"{name} {list(leaf.shape or ())} {leaf.dtype}" for name, leaf in leaf_spaces(role.observation_space).items()
+    )
+    labels = label_sizes(role.action_space)
+    actions = " by ".join(map(str, labels)) if labels else f"{action_width(role.action_space)} real numbers"
+    return f"observes {leaves}; actions: {actions}"
+
+
+def check_anchor(anchor: AnchorConfig, environment: Environment, seed: int) -> Iterator[str]:
+    """Check the agent of an anchor for every role that it can play, and yield a line about it.
+
+    Raises:
+        LudusError: The agent plays no role, or breaks its contract.
+    """
+    refusals = []
+    roles = []
+    for role in environment.spec.roles:
+        try:
+            agent = make_agent(anchor.agent, environment.spec, role.name)
+        except LudusError as error:
+            refusals.append(error)
+            continue
+        check_agent(agent, role, environment, seed)
+        roles.append(role.name)
+    if not roles:
+        raise refusals[0]
+    yield f"agent {anchor.agent.name} plays {', '.join(roles)}"
+
+
+def check_agent(agent: Agent, role: Role, environment: Environment, seed: int) -> None:
+    """Check the actions of an agent on the first tick on which its role acts.
+
+    Raises:
+        ContractError: The role never acts, or the actions are invalid.
+    """
+    tick = _first_acting_tick(role, environment, seed)
+    matches, seats = np.nonzero(tick.acting)
+    mask = None if tick.action_mask is None else tick.action_mask[matches, seats].copy()
+    seat_ids = matches * role.num_seats + seats
+    agent.reset(seat_ids)
+    action = agent.act(
+        {name: leaf[matches, seats] for name, leaf in tick.observation.items()},
+        action_mask=mask,
+        seat_ids=seat_ids,
+        rng=generator(seed, "check", "agent"),
+    )
+    if not isinstance(action, np.ndarray):
+        raise ContractError(f"as {role.name} it returned {action!r:.200}, expected an array of actions")
+    shape = (matches.size, action_width(role.action_space))
+    if action.shape != shape or is_continuous(role.action_space) != (action.dtype.kind == "f"):
+        raise ContractError(f"as {role.name} it returned {action.dtype} {action.shape}, expected actions {shape}")
+    if not legal_actions(role.action_space, action, mask).all():
+        raise ContractError(f"as {role.name} it chose an illegal action")
+
+
+def _first_acting_tick(role: Role, environment: Environment, seed: int) -> RoleTick:
+    rollout = start_rollout(environment, seed)
+    for _ in range(MAX_TICKS):
+        if rollout.tick.roles[role.name].acting.any():
+            return rollout.tick.roles[role.name]
+        rollout.step()
+    raise ContractError(f"role {role.name} does not act in {MAX_TICKS} ticks")
