@@ -164,20 +164,22 @@ class LoadingAnything(Wrapper):
 POLICY_DEFECTS = {
     "chose a masked action": Unmasked,
     "on role 'discrete': act returned None, expected a ludus.algorithm.Decision": acting(lambda *_: None),
-    "expected .* int64": acting(lambda decision, _: attrs.evolve(decision, action=decision.action.astype(np.int32))),
+    "act's action is int32 .*, expected int64": acting(
+        lambda decision, _: attrs.evolve(decision, action=decision.action.astype(np.int32))
+    ),
     "act returned an action outside of D": acting(
         lambda decision, _: attrs.evolve(decision, action=decision.action + 9)
     ),
     r"act returned \['log_prob'\], not": acting(
         lambda decision, _: attrs.evolve(decision, extras={"log_prob": decision.extras["log_prob"]})
     ),
-    "extra 'value' is .* float64": extras(value=lambda array: array.astype(np.float64)),
+    "extra 'value' is float64 .*, expected float32": extras(value=lambda array: array.astype(np.float64)),
     "not a function of its arguments and rng": OwnRandomness,
     "deterministic decisions depend on rng": AlwaysSampling,
     "a row's value depends on the other rows": MixingRows,
-    r"evaluate must be \[n\] float32": WideValues,
-    r"act's value must be \[n\] float32": valued(lambda value: value[:, None]),
-    r"discrete': act's value must be \[n\] float32": valued(lambda value: value.astype(np.float64)),
+    r"evaluate is float64 .*, expected float32": WideValues,
+    r"act's value is float32 \(1, 1\), expected float32 \(1,\)": valued(lambda value: value[:, None]),
+    r"discrete': act's value is float64 \(1,\), expected float32": valued(lambda value: value.astype(np.float64)),
     "act's value is not finite": valued(lambda value: np.full_like(value, np.inf)),
     "act's value is not what evaluate returns": valued(lambda value: value + 1),
     "privileged leaves change the actions of the policy": Peeking,

@@ -327,7 +327,7 @@ def test_a_metric_that_is_not_finite_is_a_finding(path, monkeypatch):
         ({"act": lambda *_args, **_more: None}, "act returned None, expected a ludus.algorithm.Decision"),
         (
             {"act": lambda inputs, **_more: Decision(action=np.zeros(len(inputs.observation["obs"]), np.int64))},
-            r"act returned an action \(\d+,\) int64, expected \(\d+, 1\) int64",
+            r"act's action is int64 \(\d+,\), expected int64 \(\d+, 1\)",
         ),
     ],
 )
@@ -367,7 +367,7 @@ def test_an_update_without_a_result_is_a_finding(path, monkeypatch):
     ("change", "problem"),
     [
         (lambda view: evolve(view, observation={}), r"observe returned the leaves \[\], bind returned .*"),
-        (lambda view: evolve(view, reward=view.reward.astype(np.float64)), "observe returned a reward of float64 .*"),
+        (lambda view: evolve(view, reward=view.reward.astype(np.float64)), "observe's reward is float64 .*"),
         (lambda _view: None, "observe returned None, expected a ludus.interface.SeatView"),
     ],
 )

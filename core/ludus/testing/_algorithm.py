@@ -15,7 +15,7 @@ from ludus.environment import Role
 from ludus.errors import ContractError, LinkError, ModelError
 from ludus.segment import Field, SegmentBatch
 from ludus.spaces import action_dtype, action_width, legal_actions
-from ludus.testing._errors import expect_type, require
+from ludus.testing._errors import expect_type, rejects, require, require_array
 from ludus.testing._group import BreakingGroup, update_together
 from ludus.testing._synthetic import SyntheticRows, check_roles, synthetic_batch
 
@@ -132,32 +132,21 @@ def check_decision(decision: Any, algorithm: Algorithm, role: Role, *, rows: int
         ContractError: It is no `Decision`, has undeclared arrays, illegal actions or values that are not finite.
     """
     expect_type(Decision, decision, "act")
-    space, action = role.action_space, expect_type(np.ndarray, decision.action, "act's action")
-    expected, dtype = (rows, action_width(space)), action_dtype(space)
-    require(
-        action.shape == expected and action.dtype == dtype,
-        f"act returned an action {action.shape} {action.dtype}, expected {expected} {dtype}",
-    )
+    space, action = role.action_space, decision.action
+    require_array("act's action", action, (rows, action_width(space)), action_dtype(space))
     require(legal_actions(space, action).all(), f"act returned an action outside of {space}")
     require(legal_actions(space, action, mask).all(), "act chose a masked action")
     declared = {field.name: field for field in algorithm.fields if field.source == "policy"}
     require(set(decision.extras) == set(declared), f"act returned {sorted(decision.extras)}, not {sorted(declared)}")
     for name, array in decision.extras.items():
-        shape, dtype = (rows, *declared[name].shape), np.dtype(declared[name].dtype)
-        require(
-            array.shape == shape and array.dtype == dtype,
-            f"extra {name!r} is {array.shape} {array.dtype}, expected {shape} {dtype}",
-        )
+        require_array(f"extra {name!r}", array, (rows, *declared[name].shape), declared[name].dtype)
         require(array.dtype.kind != "f" or np.isfinite(array).all(), f"extra {name!r} is not finite")
     if decision.value is not None:
         _check_values("act's value", decision.value, rows)
 
 
 def _check_values(name: str, values: np.ndarray, count: int) -> None:
-    require(
-        isinstance(values, np.ndarray) and values.shape == (count,) and values.dtype == np.float32,
-        f"{name} must be [n] float32",
-    )
+    require_array(name, values, (count,), np.float32)
     require(np.isfinite(values).all(), f"{name} is not finite")
 
 
@@ -225,16 +214,8 @@ def _check_weights(case: _Case) -> None:
     require(not _same_arrays(trainer.weights(), weights), "weights() is not a copy")
     after = rows.act(policy, deterministic=True)
     require(np.array_equal(before.action, after.action), "the policy shares memory with the weights it loaded")
-    require(_rejects_empty(policy.load), "the policy accepts weights without any array")
-    require(_rejects_empty(trainer.load_weights), "the trainer accepts weights without any array")
-
-
-def _rejects_empty(load: Callable[[dict[str, np.ndarray]], None]) -> bool:
-    try:
-        load({})
-    except ModelError:
-        return True
-    return False
+    require(rejects(ModelError, policy.load, {}), "the policy accepts weights without any array")
+    require(rejects(ModelError, trainer.load_weights, {}), "the trainer accepts weights without any array")
 
 
 def _check_update(case: _Case) -> None:
@@ -270,13 +251,10 @@ def _check_rejects_nan(case: _Case) -> None:
     trainer, policy = case.make_pair()
     trainer.update(case.make_batch(policy, 0), progress=0.0)
     weights, state = trainer.weights(), trainer.state()
-    try:
-        trainer.update(_with_nan(case.make_batch(policy, 1)), progress=0.0)
-    except ContractError:
-        require(_same_arrays(trainer.weights(), weights), "a rejected update changed the weights")
-        require(_same_arrays(trainer.state(), state), "a rejected update changed the state of the trainer")
-    else:
-        raise ContractError("update accepted NaN rewards; expected ContractError")
+    rejected = rejects(ContractError, trainer.update, _with_nan(case.make_batch(policy, 1)), progress=0.0)
+    require(rejected, "update accepted NaN rewards; expected ContractError")
+    require(_same_arrays(trainer.weights(), weights), "a rejected update changed the weights")
+    require(_same_arrays(trainer.state(), state), "a rejected update changed the state of the trainer")
 
 
 def _check_group_updates(case: _Case) -> None:
@@ -289,14 +267,11 @@ def _check_group_updates(case: _Case) -> None:
     updates = _update_until_learned(case, trainers, policy)
     before = trainers[0].weights(), trainers[0].state()
     parts = case.make_batch(policy, updates).divide(2)
-    try:
-        update_together(trainers, [parts[0], _with_nan(parts[1])], progress=0.5)
-    except ContractError:
-        _require_equal(trainers, "an update that one trainer of a group rejected")
-        after = trainers[0].weights(), trainers[0].state()
-        require(all(map(_same_arrays, before, after)), "an update that another trainer rejected changed a trainer")
-    else:
-        raise ContractError("an update of a group accepted NaN rewards; expected ContractError")
+    rejected = rejects(ContractError, update_together, trainers, [parts[0], _with_nan(parts[1])], progress=0.5)
+    require(rejected, "an update of a group accepted NaN rewards; expected ContractError")
+    _require_equal(trainers, "an update that one trainer of a group rejected")
+    after = trainers[0].weights(), trainers[0].state()
+    require(all(map(_same_arrays, before, after)), "an update that another trainer rejected changed a trainer")
 
 
 def _update_until_learned(case: _Case, trainers: Sequence[GroupTrainer], policy: Policy) -> int:
@@ -329,13 +304,10 @@ def _check_broken_groups(case: _Case) -> None:
     weights, state = trainer.weights(), trainer.state()
     for exchanges in {0, intact.exchanges // 2, intact.exchanges - 1}:
         trainer.join(BreakingGroup(exchanges))
-        try:
-            trainer.update(batch, progress=0.0)
-        except LinkError:
-            same = _same_arrays(trainer.weights(), weights) and _same_arrays(trainer.state(), state)
-            require(same, f"an update whose group broke after {exchanges} exchanges changed the trainer")
-        else:
-            raise ContractError("an update continued after its group broke; expected LinkError")
+        broken = rejects(LinkError, trainer.update, batch, progress=0.0)
+        require(broken, "an update continued after its group broke; expected LinkError")
+        same = _same_arrays(trainer.weights(), weights) and _same_arrays(trainer.state(), state)
+        require(same, f"an update whose group broke after {exchanges} exchanges changed the trainer")
 
 
 _CHECKS = (

@@ -13,7 +13,7 @@ from ludus.component import Component
 from ludus.environment import Environment, EnvironmentSpec, Playable, Role, RoleTick
 from ludus.errors import ContractError
 from ludus.spaces import label_sizes
-from ludus.testing._errors import fail_environment
+from ludus.testing._errors import fail_environment, rejects
 from ludus.testing._rollout import Actions, Rollout, copy_tick, environment_factory
 from ludus.testing._rollout_checks import SEQUENCES, EnvironmentFactory, RolloutChecks, same_indices
 from ludus.testing._spec_checks import check_spec
@@ -90,11 +90,8 @@ def _check_action_names(spec: EnvironmentSpec, environment: Playable, role: Role
         if environment.parse_action(role.name, text).tolist() != action:
             problem = f"parse_action does not parse {text!r}, the name of action {action}"
             fail_environment(spec, problem, role=role.name)
-    try:
-        environment.parse_action(role.name, "\x00 not an action")
-    except ValueError:
-        return
-    fail_environment(spec, "parse_action accepted a text that is no action; expected ValueError", role=role.name)
+    if not rejects(ValueError, environment.parse_action, role.name, "\x00 not an action"):
+        fail_environment(spec, "parse_action accepted a text that is no action; expected ValueError", role=role.name)
 
 
 def _check_close(spec: EnvironmentSpec, environment: Environment) -> None:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NoReturn
+
+import numpy as np
 
 from ludus._plugins.error_wrapping import describe_exception
 from ludus.environment import EnvironmentSpec
 from ludus.errors import ContractError, LudusError
 
-__all__ = ["expect_type", "fail_environment", "require", "wrap_errors"]
+__all__ = ["expect_type", "fail_environment", "rejects", "require", "require_array", "wrap_errors"]
 
 
 @contextmanager
@@ -36,6 +38,26 @@ def require(condition: object, problem: str) -> None:
     """
     if not condition:
         raise ContractError(problem)
+
+
+def require_array(subject: str, array: object, shape: tuple[int, ...], dtype: Any) -> None:
+    """Check shape and dtype of an array.
+
+    Raises:
+        ContractError: It is no array, or has another shape or dtype; the message starts with `subject`.
+    """
+    got = f"{array.dtype} {array.shape}" if isinstance(array, np.ndarray) else type(array).__name__
+    expected = f"{np.dtype(dtype)} {shape}"
+    require(got == expected, f"{subject} is {got}, expected {expected}")
+
+
+def rejects(error: type[Exception], function: Callable[..., object], *args: Any, **options: Any) -> bool:
+    """Return whether a call raises an error of the expected class."""
+    try:
+        function(*args, **options)
+    except error:
+        return True
+    return False
 
 
 def expect_type(kind: type[Any], value: object, source: str) -> Any:

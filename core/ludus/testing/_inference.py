@@ -14,7 +14,7 @@ from ludus.errors import ModelError, UnsupportedNetwork
 from ludus.inference import Eager, Inference, Outputs, Span
 from ludus.network import NetworkRequest, get_weights
 from ludus.spaces import leaf_spaces
-from ludus.testing._errors import expect_type, require
+from ludus.testing._errors import expect_type, rejects, require, require_array
 from ludus.testing._synthetic import check_roles, random_leaves
 
 if TYPE_CHECKING:
@@ -94,10 +94,7 @@ def _require_equal(found: Mapping[str, np.ndarray], expected: Mapping[str, np.nd
     require(found.keys() == expected.keys(), f"run returned heads {sorted(found)}, expected {sorted(expected)}")
     for name, array in expected.items():
         part = found[name][rows]
-        require(
-            part.shape == array.shape and part.dtype == np.float32,
-            f"head {name!r} is {part.shape} {part.dtype}, expected {array.shape} float32",
-        )
+        require_array(f"head {name!r}", part, array.shape, np.float32)
         error = float(np.abs(part - array).max(initial=0))
         require(error <= _TOLERANCE, f"head {name!r} differs from torch by {error:.1e}, more than {_TOLERANCE}")
 
@@ -137,13 +134,5 @@ def _check_loading(case: _Case) -> None:
             array[...] = 0
         case.compare(observation, privileged, (), [index])
     for wrong in ({}, {name: array[..., None] for name, array in get_weights(case.modules[0]).items()}):
-        require(_rejects(case.inference, wrong), "load accepted weights of another network")
+        require(rejects(ModelError, case.inference.load, wrong), "load accepted weights of another network")
         case.compare(observation, privileged, (), [2])
-
-
-def _rejects(inference: Inference, weights: Mapping[str, np.ndarray]) -> bool:
-    try:
-        inference.load(weights)
-    except ModelError:
-        return True
-    return False

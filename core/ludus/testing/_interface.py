@@ -14,7 +14,7 @@ from ludus.environment import Leaves
 from ludus.errors import ContractError
 from ludus.interface import Interface, ScheduledInterface, SeatView, Spaces
 from ludus.spaces import action_dtype, action_width, label_sizes, leaf_spaces, legal_actions
-from ludus.testing._errors import expect_type, require
+from ludus.testing._errors import expect_type, require, require_array
 from ludus.testing._rollout import random_action
 from ludus.testing._synthetic import random_leaves, random_mask
 
@@ -174,10 +174,7 @@ class _InterfaceCheck:
             before = chosen.copy()
             action = interface.act(chosen, seat_ids)
             require(np.array_equal(before, chosen), "act modified the action of its argument; copy before changing")
-            require(
-                action.shape == shape and action.dtype == dtype,
-                f"act returned {action.dtype} {action.shape}, expected {dtype} {shape} for {self.raw.action}",
-            )
+            require_array(f"act's action for {self.raw.action}", action, shape, dtype)
             _check_raw_actions(action, before, self.raw.action, view.action_mask)
 
     def _random_actions(self, mask: np.ndarray | None, rng: np.random.Generator) -> np.ndarray:
@@ -255,8 +252,11 @@ def check_view(view: Any, spaces: Spaces, *, rows: int) -> None:
     """
     expect_type(SeatView, view, "observe")
     _check_observation(view.observation, spaces.observation, rows=rows)
-    _check_mask(view.action_mask, spaces.action, rows=rows)
-    _check_rewards(view, rows=rows)
+    if view.action_mask is not None:
+        require_array("observe's action_mask", view.action_mask, (rows, sum(label_sizes(spaces.action))), np.bool_)
+    require_array("observe's reward", view.reward, (rows,), np.float32)
+    for name, part in view.reward_parts.items():
+        require_array(f"observe's reward part {name!r}", part, (rows,), np.float32)
 
 
 def _check_observation(leaves: Leaves, space: Space[Any], *, rows: int) -> None:
@@ -264,24 +264,7 @@ def _check_observation(leaves: Leaves, space: Space[Any], *, rows: int) -> None:
     if set(leaves) != set(expected):
         raise ContractError(f"observe returned the leaves {sorted(leaves)}, bind returned {sorted(expected)}")
     for name, leaf in expected.items():
-        array, shape = leaves[name], (rows, *(leaf.shape or ()))
-        require(
-            array.shape == shape and array.dtype == leaf.dtype,
-            f"observation leaf {name!r} is {array.dtype} {array.shape}, bind returned {leaf.dtype} {shape}",
-        )
-
-
-def _check_mask(mask: np.ndarray | None, action: Space[Any], *, rows: int) -> None:
-    shape = (rows, sum(label_sizes(action)))
-    if mask is not None and (mask.shape != shape or mask.dtype != np.bool_):
-        raise ContractError(f"observe returned a mask of {mask.dtype} {mask.shape}, expected bool {shape}")
-
-
-def _check_rewards(view: SeatView, *, rows: int) -> None:
-    parts = {f"the reward part {name!r}": part for name, part in view.reward_parts.items()}
-    for name, reward in {"a reward": view.reward, **parts}.items():
-        if reward.shape != (rows,) or reward.dtype != np.float32:
-            raise ContractError(f"observe returned {name} of {reward.dtype} {reward.shape}, expected float32 [n]")
+        require_array(f"observation leaf {name!r}", leaves[name], (rows, *(leaf.shape or ())), leaf.dtype)
 
 
 def _check_bounds(leaves: Leaves, space: Space[Any]) -> None:

@@ -13,7 +13,7 @@ from attrs import field, frozen
 from ludus.component import Component
 from ludus.environment import Environment, EnvironmentSpec, Scenario
 from ludus.errors import ContractError
-from ludus.testing._errors import fail_environment
+from ludus.testing._errors import fail_environment, rejects
 from ludus.testing._rollout import (
     Rollout,
     SeededActions,
@@ -187,12 +187,9 @@ class RolloutChecks:
         self.require_equal(start, again, f"scenario {name!r} starts differently with the same seeds", tick=0)
 
     def _check_rejected(self, environment: Environment, seeds: np.ndarray, unknown: Scenario) -> None:
-        try:
-            environment.reset(seeds, scenarios=[unknown] * len(SEQUENCES))
-        except ContractError:
-            return
-        subject = "parameter 'no-such-parameter' of the" if unknown.parameters else "unknown"
-        self.fail(f"reset accepted the {subject} scenario {unknown.name!r}; expected ContractError")
+        if not rejects(ContractError, environment.reset, seeds, scenarios=[unknown] * len(SEQUENCES)):
+            subject = "parameter 'no-such-parameter' of the" if unknown.parameters else "unknown"
+            self.fail(f"reset accepted the {subject} scenario {unknown.name!r}; expected ContractError")
 
     def check_symmetry(self, expected: list[TickArrays]) -> None:
         """Check that exchanging the teams exchanges rewards, outcomes and acting seats."""

@@ -28,11 +28,7 @@ def algorithm_roles() -> dict[str, Role]:
 
     def role(observation: Space[Any], action: Space[Any], privileged: spaces.Dict | None = None) -> Role:
         return Role(
-            name="player",
-            observation_space=observation,
-            action_space=action,
-            teams=(0, 1),
-            privileged_space=privileged,
+            name="player", observation_space=observation, action_space=action, teams=(0, 1), privileged_space=privileged
         )
 
     return {
@@ -108,23 +104,15 @@ class SyntheticRows:
 
     def act(self, policy: Policy, rng: np.random.Generator | int = 0, *, deterministic: bool = False) -> Decision:
         """Return the decisions of a policy at the start of a match."""
-        return policy.act(
-            PolicyInput(
-                self.observation,
-                action_mask=self.mask,
-                privileged=self.privileged,
-                state=policy.initial_state(len(next(iter(self.observation.values())))),
-            ),
-            rng=np.random.default_rng(rng),
-            deterministic=deterministic,
-        )
+        return policy.act(self._inputs(policy), rng=np.random.default_rng(rng), deterministic=deterministic)
 
     def evaluate(self, policy: Policy) -> np.ndarray:
         """Return the values of a policy at the start of a match."""
+        return policy.evaluate(self._inputs(policy))
+
+    def _inputs(self, policy: Policy) -> PolicyInput:
         state = policy.initial_state(len(next(iter(self.observation.values()))))
-        return policy.evaluate(
-            PolicyInput(self.observation, action_mask=self.mask, privileged=self.privileged, state=state)
-        )
+        return PolicyInput(self.observation, action_mask=self.mask, privileged=self.privileged, state=state)
 
 
 def random_mask(action: Space[Any], rows: int, rng: np.random.Generator) -> np.ndarray | None:
