@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
-from ludus._sampling.fixture_scheduling import FixtureScheduler, lane_numbers
-from ludus._sampling.seating import Seating
+from ludus._sampling.fixture_scheduling import FixtureScheduler, Seating, lane_numbers
 from ludus._seeding import match_seeds
 from ludus.environment import Scenario
 from ludus.records import Fixture

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from hypothesis import given, settings, strategies as st
-from ludus._store.payoff_table import count_payoffs
+from ludus._store.match_log import count_payoffs
 from ludus.records import Fixture
 
 

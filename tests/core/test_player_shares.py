@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
-from ludus._league.player_shares import ShareScheduler
+from ludus._league.fixtures import ShareScheduler
 
 
 def assign(scheduler, shares, *, count):

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from ludus._learning.staleness import StalenessLimit
+from ludus._learning.intake import StalenessLimit
 
 
 @pytest.mark.parametrize(("off_policy", "limit"), [(False, 7), (True, math.inf)])

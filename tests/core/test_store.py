@@ -678,7 +678,7 @@ def test_the_sums_agree_with_the_log(tmp_path_factory, data):
 
 def test_a_long_log_is_counted_in_parts(store, monkeypatch):
     """A fixture whose matches lie in two parts is counted whole."""
-    monkeypatch.setattr("ludus._store.payoff_table._CHUNK", 3)
+    monkeypatch.setattr("ludus._store.match_log._CHUNK", 3)
     ids = [add_fixture(store).id for _ in range(2)]
     store.matches.add_results(results(np.repeat(ids, 5), np.tile(np.arange(5), 2), [1, 1, 0, 0.5, 1] * 2))
     store.commit()

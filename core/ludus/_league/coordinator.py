@@ -14,14 +14,13 @@ import numpy as np
 from attrs import define, field
 
 from ludus._config.sections import RunConfig
+from ludus._league.changes import ModelRegistry, RuleRunner
 from ludus._league.fixtures import EvaluationFixtures, TrainingFixtures
 from ludus._league.league import League
 from ludus._league.matchmaking_state import MatchmakingState
 from ludus._league.membership import Membership
-from ludus._league.models import ModelRegistry
 from ludus._league.outbox import Outbox
 from ludus._league.results import MatchCounts, ResultRecorder
-from ludus._league.rules import RuleRunner
 from ludus._messaging.messages import (
     Checkpoint,
     Failure,

@@ -6,9 +6,9 @@ from collections.abc import Collection, Iterable, Mapping
 
 from attrs import define, evolve, field
 
+from ludus._league.changes import FreezeRequests
 from ludus._league.fixtures import EvaluationFixtures
 from ludus._league.league import League
-from ludus._league.models import FreezeRequests
 from ludus._league.outbox import Outbox
 from ludus._messaging.messages import (
     Checkpoint,

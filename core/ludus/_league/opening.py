@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from ludus._config.sections import RunConfig
+from ludus._league.changes import FreezeRequests, ModelRegistry, RuleRunner
 from ludus._league.coordinator import Coordinator
-from ludus._league.fixtures import EvaluationFixtures, TrainingFixtures
+from ludus._league.fixtures import EvaluationFixtures, ShareScheduler, TrainingFixtures
 from ludus._league.league import League
 from ludus._league.matchmaking_state import MatchmakingState
 from ludus._league.membership import Membership
-from ludus._league.models import FreezeRequests, ModelRegistry
 from ludus._league.outbox import Outbox
-from ludus._league.player_shares import ShareScheduler
 from ludus._league.results import MatchCounts, ResultRecorder
-from ludus._league.rules import RuleRunner
 from ludus._plugins.manager import Plugins
 from ludus._seeding import generator
 from ludus.environment import EnvironmentSpec

@@ -6,10 +6,9 @@ import logging
 
 from attrs import define, field
 
-from ludus._league.fixtures import EvaluationFixtures
+from ludus._league.fixtures import EvaluationFixtures, ShareScheduler
 from ludus._league.league import League
 from ludus._league.outbox import Outbox
-from ludus._league.player_shares import ShareScheduler
 from ludus._messaging.messages import Results, ResultsAck
 from ludus._store.match_log import FixtureSummary
 from ludus.errors import WireError

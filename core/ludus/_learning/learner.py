@@ -18,9 +18,8 @@ from attrs import define, field, frozen
 
 from ludus._learning.data_parallel import GroupFormation, HelperPool
 from ludus._learning.intake import SegmentIntake
-from ludus._learning.metrics import LearnerMetrics
 from ludus._learning.publisher import PendingReset, Publisher
-from ludus._learning.state import LearnerState
+from ludus._learning.state import LearnerMetrics, LearnerState
 from ludus._messaging.messages import (
     CheckpointAck,
     FreezeRequest,

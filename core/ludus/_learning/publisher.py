@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 from attrs import define, evolve, field, frozen
 
-from ludus._learning.metrics import LearnerMetrics, LearnerTotals
-from ludus._learning.state import LearnerState
+from ludus._learning.state import LearnerMetrics, LearnerState, LearnerTotals
 from ludus._messaging.messages import (
     Checkpoint,
     CheckpointAck,

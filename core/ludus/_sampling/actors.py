@@ -19,8 +19,6 @@ from ludus.inference import Span
 from ludus.interface import Interface, ScheduledInterface, SeatView
 from ludus.segment import SegmentBatch
 
-__all__ = ["AgentActor", "LiveActor", "PolicyActor", "PolicyAgent", "any_action_if_unknown"]
-
 _SOURCES = {  # sources of recorded arrays; all others come from the policy
     "observation": "the environment or an interface",
     "privileged": "the environment",

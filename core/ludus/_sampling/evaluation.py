@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from ludus._sampling.actors import AgentActor
+from ludus._sampling.fixture_scheduling import ResolveSeat
 from ludus._sampling.match_engine import MatchEngine
-from ludus._sampling.seating import ResolveSeat
 from ludus._sampling.seats import Actor
 from ludus.agent import Agent
 from ludus.environment import Environment, Scenario

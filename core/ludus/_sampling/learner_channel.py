@@ -11,8 +11,6 @@ from ludus._messaging.messages import Credit, Hello, Segments
 from ludus._sampling.actors import LiveActor
 from ludus.launcher import Link, SharedMemory, learner_name
 
-__all__ = ["LearnerChannel"]
-
 _HELLO_INTERVAL_S = 2.0
 
 

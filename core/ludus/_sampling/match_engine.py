@@ -13,19 +13,13 @@ import numpy as np
 from attrs import define, field
 
 from ludus._plugins.error_wrapping import close_environment, format_error
-from ludus._sampling.actor_calls import ActorCalls
-from ludus._sampling.fixture_scheduling import FixtureScheduler, lane_numbers
-from ludus._sampling.opponent_values import OpponentValues
-from ludus._sampling.running_matches import RunningMatches
-from ludus._sampling.seat_totals import SeatTotals
-from ludus._sampling.seating import ResolveSeat, Seating
+from ludus._sampling.actor_calls import ActorCalls, OpponentValues
+from ludus._sampling.fixture_scheduling import FixtureScheduler, ResolveSeat, Seating, lane_numbers
+from ludus._sampling.match_state import RunningMatches, SeatTotals, TickChecks
 from ludus._sampling.seats import Actor, ValueObserver
-from ludus._sampling.tick_checks import TickChecks
 from ludus.environment import Environment, Tick
 from ludus.errors import ContractError, LudusError
 from ludus.records import Fixture
-
-__all__ = ["MatchEngine"]
 
 
 @define(eq=False)

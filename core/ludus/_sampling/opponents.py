@@ -17,8 +17,6 @@ from ludus.errors import ModelError
 from ludus.inference import Span
 from ludus.records import Fixture
 
-__all__ = ["ActorCache", "StackActor"]
-
 
 @define(eq=False, kw_only=True)
 class StackActor(PolicyActor):

@@ -23,8 +23,6 @@ from ludus.errors import ConfigError
 from ludus.launcher import Shapes
 from ludus.segment import SegmentBatch
 
-__all__ = ["BlockAllocator", "Recorder"]
-
 #: Shapes → arrays for a block, with the entries of an earlier block; None if no buffer is free.
 BlockAllocator: TypeAlias = Callable[[Shapes], "Mapping[str, np.ndarray] | None"]
 

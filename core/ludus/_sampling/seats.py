@@ -9,8 +9,6 @@ from attrs import define, field
 
 from ludus.environment import RoleTick
 
-__all__ = ["Actor", "SeatRewards", "Seats", "ValueObserver"]
-
 
 @define
 class Seats:

@@ -13,8 +13,6 @@ from ludus.launcher import Shapes
 from ludus.segment import Field
 from ludus.spaces import action_dtype, action_width, is_continuous, label_sizes, leaf_spaces
 
-__all__ = ["STATE_PREFIX", "SegmentLayout"]
-
 STATE_PREFIX = "initial_state/"
 
 

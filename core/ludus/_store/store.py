@@ -15,14 +15,19 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from ludus._store.database import RunLock, connect_reader, connect_writer
-from ludus._store.fixture_table import FixtureTable
-from ludus._store.match_log import MatchLog
+from ludus._store.database import (
+    Database,
+    RunLock,
+    add_to_counter,
+    connect_reader,
+    connect_writer,
+    read_meta,
+    read_seats,
+)
+from ludus._store.match_log import MatchLog, PayoffTable
 from ludus._store.model_files import remove_partial
-from ludus._store.model_tables import CheckpointTable, ModelTable, PoolLog
-from ludus._store.payoff_table import PayoffTable
 from ludus._store.records import reading
-from ludus._store.transaction import Database, add_to_counter, read_meta, read_seats
+from ludus._store.tables import CheckpointTable, FixtureTable, ModelTable, PoolLog
 from ludus.environment import Seat
 from ludus.errors import RunError, StoreError
 

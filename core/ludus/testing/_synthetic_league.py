@@ -11,9 +11,9 @@ import attrs
 import numpy as np
 from attrs import define, field, frozen
 
+from ludus._league.fixtures import ShareScheduler
 from ludus._league.participants import inherited_weights, live_player, parse
 from ludus._league.payoffs import Payoffs
-from ludus._league.player_shares import ShareScheduler
 from ludus.matchmaker import Matchmaker, PlayerView, PoolChange, Rating, RatingTable
 from ludus.rule import Change, Freeze, Reset, Rule, Share
 
