@@ -14,9 +14,8 @@ from typing import Any
 
 import click
 
-from ludus._plugins.commands import BUILT_IN_COMMANDS
 from ludus._plugins.loading import ALLOW_VARIABLE, BLOCK_VARIABLE
-from ludus._plugins.manager import load_plugins
+from ludus._plugins.manager import BUILT_IN_COMMANDS, load_plugins
 from ludus._version import __version__
 from ludus.errors import LudusError, PluginError
 from ludus.printing import printable

@@ -26,11 +26,10 @@ from ludus._config.sections import RunConfig
 from ludus._league.league import League
 from ludus._league.statistics import Score, score
 from ludus._plugins.manager import Plugins, load_plugins
-from ludus._run.agent_factory import make_anchor_agent, make_model_agent
 from ludus._run.context import RunContext
 from ludus._run.factories import learned_role, make, make_agent, make_environment
-from ludus._run.metrics import read_metrics
-from ludus._run.status import earlier_models, spread_evenly
+from ludus._run.metrics import earlier_models, read_metrics, spread_evenly
+from ludus._run.worker_factories import make_anchor_agent, make_model_agent
 from ludus._sampling.evaluation import play_matches
 from ludus._seeding import match_seeds
 from ludus._store.database import DATABASE, wrap_database_errors

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ludus._run import worker_factory
+from ludus._run import worker_factories
 from ludus._run.context import RunContext
 from ludus._run.threads import configure_process
 from ludus._run.worker_plan import plan_remote_samplers
@@ -28,7 +28,7 @@ def make_worker(spec: WorkerSpec, env: WorkerEnv, context: WorkerContext) -> Wor
         LudusError: The configuration of the run is wrong on this host, or a component fails.
     """
     configure_process(spec.threads)
-    return worker_factory.make_worker(RunContext.load(env), spec.name, context)
+    return worker_factories.make_worker(RunContext.load(env), spec.name, context)
 
 
 def remote_sampler_spec(run_dir: Path) -> RemoteSamplerSpec:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import click
 import pytest
-from ludus._plugins.commands import BUILT_IN_COMMANDS
-from ludus._plugins.manager import load_plugins
+from ludus._plugins.manager import BUILT_IN_COMMANDS, load_plugins
 from ludus.cli_types import FiniteRange
 
 COMPONENTS = {**load_plugins().components("command"), **BUILT_IN_COMMANDS}

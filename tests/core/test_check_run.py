@@ -733,12 +733,12 @@ def test_a_sink_that_cannot_be_imported_is_a_finding(path, monkeypatch):
 
     def load_factory(self):
         if self.name == "dummy-memory":
-            raise PluginError("component 'dummy-memory': cannot import 'ludus_dummy.sink:MemorySink'")
+            raise PluginError("component 'dummy-memory': cannot import 'ludus_dummy.events:MemorySink'")
         return original(self)
 
     monkeypatch.setattr(Component, "load_factory", load_factory)
     found = findings(path, 'metrics.sinks=["dummy-memory"]')["fail"]
-    assert found == ["processes: component 'dummy-memory': cannot import 'ludus_dummy.sink:MemorySink'"]
+    assert found == ["processes: component 'dummy-memory': cannot import 'ludus_dummy.events:MemorySink'"]
 
 
 def test_a_role_that_never_acts_is_a_finding(path, monkeypatch):

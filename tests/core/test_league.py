@@ -17,7 +17,7 @@ from ludus.errors import ConfigError, StoreError
 from ludus.matchmaker import LeagueView, PoolChange, Rating
 from ludus.records import Fixture
 from ludus_dummy.config import ShareConfig
-from ludus_dummy.rating import ShareTable
+from ludus_dummy.league import ShareTable
 
 SEATS = (Seat("player", 0, 0), Seat("player", 1, 1))
 PLAYERS = {"main": ("player", None), "exploiter": ("player", 1)}

@@ -16,9 +16,8 @@ import click
 import numpy as np
 import pytest
 from ludus import ConfigError, __main__, __version__
-from ludus._plugins.commands import BUILT_IN_COMMANDS
 from ludus._plugins.loading import ALLOW_VARIABLE, BLOCK_VARIABLE, LoadedPlugin, PluginReport
-from ludus._plugins.manager import Plugins
+from ludus._plugins.manager import BUILT_IN_COMMANDS, Plugins
 from ludus.component import Component
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 import pytest
 from ludus.__main__ import cli
-from ludus_scaffold.writing import write_plugin
+from ludus_scaffold.command import write_plugin
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "examples" / "plugin-rock-paper-scissors"

@@ -9,7 +9,7 @@ from configparser import ConfigParser
 from pathlib import Path
 
 import pytest
-from ludus_scaffold.writing import KINDS, write_plugin
+from ludus_scaffold.command import KINDS, write_plugin
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 

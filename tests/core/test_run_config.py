@@ -9,7 +9,6 @@ from types import ModuleType
 import attrs
 import pytest
 from attrs import frozen
-from ludus._config.matchmaker_parts import select_matchmaker_part
 from ludus._config.run_config import (
     dump_config,
     find_unused_schedules,
@@ -28,6 +27,7 @@ from ludus._config.sections import (
     RunConfig,
     RunSection,
     SamplingSection,
+    select_matchmaker_part,
 )
 from ludus._config.toml import apply_overrides
 from ludus._plugins.loading import LoadedPlugin, PluginReport

@@ -30,8 +30,8 @@ from ludus._store.store import Store
 from ludus.errors import ConfigError, ContractError, LudusError, ModelError, PluginError, RunError, WorkerError
 from ludus.launcher import COORDINATOR
 from ludus_dummy.count import Count
-from ludus_dummy.matchmaker import Uniform
-from ludus_dummy.sink import MemorySink
+from ludus_dummy.events import MemorySink
+from ludus_dummy.league import Uniform
 
 
 @pytest.fixture
@@ -105,7 +105,7 @@ def test_slow_reports_are_made_less_often(run, tmp_path, monkeypatch):
 
     monkeypatch.setattr(time, "monotonic", passing)
     monkeypatch.setattr("ludus._run.session._STOP_TIMEOUT_S", math.inf)
-    monkeypatch.setattr("ludus._run.reporting.collect_metrics", slow)
+    monkeypatch.setattr("ludus._run.metrics.collect_metrics", slow)
     run(tmp_path / "run", anchors=("random",))
     *regular, _last = started
     assert len(regular) > 2
@@ -275,7 +275,8 @@ def kill_at_checkpoint(monkeypatch, start, player):
 
     with monkeypatch.context() as often:
         often.setattr(
-            "ludus._run.learner_factory.LearnerOptions", lambda **given: LearnerOptions(**given | {"checkpoint_s": 0.0})
+            "ludus._run.worker_factories.LearnerOptions",
+            lambda **given: LearnerOptions(**given | {"checkpoint_s": 0.0}),
         )
         often.setattr(Store, "commit", commit_and_die)
         with pytest.raises(AssertionError, match="killed"):

@@ -14,9 +14,8 @@ from ludus._messaging.messages import MetricsReport
 from ludus._plugins.manager import load_plugins
 from ludus._run.context import RunContext
 from ludus._run.factories import make_inference, make_service
-from ludus._run.sampler_factory import make_sampler
-from ludus._run.service_factory import make_service_worker
-from ludus._run.status import collect_metrics
+from ludus._run.metrics import collect_metrics
+from ludus._run.worker_factories import make_sampler, make_service_worker
 from ludus._run.worker_plan import plan_workers, service_name
 from ludus.component import Component
 from ludus.errors import PluginError
@@ -103,7 +102,7 @@ def test_runtimes_and_service_get_the_same_endpoint(config, tmp_path):
     service = make_service_worker(run, "service-placed", CONTEXT)
     sampler = make_sampler(run, "sampler-0", CONTEXT)
     live = sampler.live["main_agent"].policy._inference
-    frozen = sampler.frozen.stack("main_agent").policy._inference
+    frozen = sampler.frozen.make_stack("main_agent").policy._inference
     expected = ServiceEndpoint(worker="sampler-0", player="main_agent", sockets=tmp_path, service=service.name)
     assert live.site == frozen.site == expected
     assert service.name == service_name("placed")
@@ -119,7 +118,7 @@ def test_single_process_runs_have_no_endpoint(config, tmp_path):
 
 def test_a_runtime_without_a_service_gets_no_endpoint(config):
     """Its factory is called without one."""
-    plain = chosen(service=None, factory="ludus_dummy.inference:plain")
+    plain = chosen(service=None, factory="ludus_dummy.networks:plain")
     site = ServiceEndpoint(worker="sampler-0", player="main", sockets=Path("/x"), service="service-x")
     network = Network(*next(iter(_networks(config))))
     assert isinstance(make_inference(plain, *network, site=site), Eager)

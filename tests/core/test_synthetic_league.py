@@ -8,7 +8,7 @@ from ludus.matchmaker import LeagueView, Pairing, PoolChange
 from ludus.rule import Freeze, Reset, Share
 from ludus.testing import EloWorld, SyntheticLeague, SyntheticPlayer
 from ludus_dummy.config import ShareConfig
-from ludus_dummy.rating import ShareTable
+from ludus_dummy.league import ShareTable
 
 
 class ConstantMatchmaker:

@@ -15,9 +15,8 @@ import numpy as np
 import pytest
 from ludus.__main__ import cli
 from ludus._config.run_config import load_config
-from ludus._plugins.commands import BUILT_IN_COMMANDS
 from ludus._plugins.loading import GROUP
-from ludus._plugins.manager import load_plugins
+from ludus._plugins.manager import BUILT_IN_COMMANDS, load_plugins
 from ludus._run.factories import make_matchmaker
 from ludus._sampling.recorder import Recorder
 from ludus._sampling.segment_layout import SegmentLayout

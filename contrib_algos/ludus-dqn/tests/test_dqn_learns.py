@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from ludus.__main__ import main
 from ludus.runs import open_run
-from ludus_terminal.pairs import play_pair
+from ludus_terminal.evaluate import play_pair
 
 GAME = """
 [run]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from ludus.__main__ import main
 from ludus.runs import open_run
-from ludus_terminal.pairs import play_pair
+from ludus_terminal.evaluate import play_pair
 
 RUN = """
 [run]

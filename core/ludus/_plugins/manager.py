@@ -13,7 +13,6 @@ from typing import TypeAlias
 
 from attrs import evolve
 
-from ludus._plugins.commands import BUILT_IN_COMMANDS
 from ludus._plugins.loading import (
     ALLOW_VARIABLE,
     BLOCK_VARIABLE,
@@ -28,6 +27,13 @@ from ludus._plugins.loading import (
 from ludus.component import Component
 from ludus.errors import PluginError, UnknownComponent
 
+#: Commands of the core by name. Plugins cannot replace them.
+BUILT_IN_COMMANDS = {
+    "train": Component(
+        name="train", factory="ludus._cli.train:train", summary="Train the players of a TOML file in a new run."
+    ),
+    "resume": Component(name="resume", factory="ludus._cli.train:resume", summary="Go on with an interrupted run."),
+}
 _VARIABLES = f"{ALLOW_VARIABLE}, {BLOCK_VARIABLE}"
 #: Distributions of the components that a run uses by default.
 _DEFAULT_DISTRIBUTIONS = {("launcher", "local"): "ludus-local", ("rating", "elo"): "ludus-ratings"}

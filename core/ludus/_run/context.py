@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from attrs import frozen
 
@@ -103,3 +104,9 @@ class RunContext:
         role, interface = player_role(player, learned_role(player, spec))
         algorithm = make_algorithm(player, role, runtime=self.config.inference, site=endpoint)
         return PlayerComponents(role=role, interface=interface, algorithm=algorithm)
+
+    def league_members(self) -> dict[str, Any]:
+        """Return the players, anchors and seats of the league, as keyword arguments of `League`."""
+        roles = {name: learned_role(player, self.spec) for name, player in self.config.players.items()}
+        players = {name: (r.name, r.teams[0] if len(set(r.teams)) == 1 else None) for name, r in roles.items()}
+        return {"players": players, "anchors": tuple(self.config.anchors), "seats": self.spec.seats}

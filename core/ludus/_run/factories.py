@@ -10,9 +10,15 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ludus._config.matchmaker_parts import part_key, section_path, select_matchmaker_part
 from ludus._config.section_reader import SelectedComponent
-from ludus._config.sections import EvaluationSection, PlayerConfig, RunConfig
+from ludus._config.sections import (
+    EvaluationSection,
+    PlayerConfig,
+    RunConfig,
+    part_key,
+    section_path,
+    select_matchmaker_part,
+)
 from ludus._plugins.error_wrapping import wrap_errors
 from ludus._plugins.manager import Plugins
 from ludus.agent import Agent

@@ -17,7 +17,6 @@ from ludus._league.validation import (
     checked_rating,
     wrap_answer_errors,
 )
-from ludus._run.coordinator_factory import league_members
 from ludus._run.factories import make, make_evaluation_matchmaker, make_matchmaker
 from ludus._seeding import generator, match_seeds
 from ludus.testing._matchmaker import FakeLeague, fake_player
@@ -60,7 +59,7 @@ def _make_leagues(context: RunContext) -> list[FakeLeague]:
 
 def _make_league(context: RunContext, *, num_models: int) -> FakeLeague:
     """Return a league without results."""
-    members, configured = league_members(context), context.config.players
+    members, configured = context.league_members(), context.config.players
     players = [
         evolve(fake_player(name, num_models, role=role, team=team), share=configured[name].share)
         for name, (role, team) in members["players"].items()

@@ -13,7 +13,7 @@ from gymnasium import spaces
 
 from ludus._league.validation import wrap_answer_errors
 from ludus._run.factories import learned_role, make_agent, make_algorithm, make_networks, player_role
-from ludus._run.sampler_factory import make_live_actor
+from ludus._run.worker_factories import make_live_actor
 from ludus._sampling.match_engine import MatchEngine
 from ludus._sampling.seats import Actor, SeatRewards, Seats
 from ludus._seeding import generator

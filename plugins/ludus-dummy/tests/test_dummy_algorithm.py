@@ -1,4 +1,4 @@
-"""The dummy algorithm: its formulas against numbers worked out by hand, and that it learns."""
+"""The dummy algorithm: formulas against numbers computed by hand, and learning."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ def make(context):
 
 
 def test_keeps_the_contract():
-    """The kit finds nothing wrong on any role with discrete actions, several labels and masks included."""
+    """The checker finds no problem for any role with discrete actions, including several labels and masks."""
     check_algorithm(make)
 
 
-def test_refuses_real_valued_actions():
-    """A Box action space is an error that says so."""
+def test_rejects_real_valued_actions():
+    """The error for a Box action space names it."""
     box = spaces.Box(0, 1, (1,))
     role = Role(name="player", observation_space=box, action_space=box, teams=(0,))
     with pytest.raises(ContractError, match="Box action space"):
@@ -58,14 +58,14 @@ def test_returns_stop_where_a_match_terminates():
 
 
 def test_returns_bootstrap_from_a_final_observation():
-    """Where a match was cut off, its last reward is followed by the value of what was seen last."""
+    """After the last reward of a truncated match, the value of the final observation is added."""
     values = np.array([[0.0], [10.0], [0.0], [4.0]])
     cut = batch([1, 0, 3, 0], terminated=[0, 0, 0, 0], length=3, decided=[True, False, True, True])
     assert returns(cut, values, gamma=0.5)[:, 0].tolist() == [6, 10, 5, 4]
 
 
 def test_masked_actions_are_never_taken():
-    """Whatever the weights say, what is masked has probability 0."""
+    """A masked choice has probability 0 for any weights."""
     policy = LinearPolicy(2, (3,), np.array([[0, 0, 50], [0, 0, 0]], np.float32))
     decision = policy.act(
         PolicyInput({"obs": np.ones((200, 1), np.float32)}, action_mask=np.tile([True, True, False], (200, 1))),
@@ -104,7 +104,7 @@ def test_features_follow_the_names():
 
 
 def test_learns_to_count():
-    """After 150 updates of self-play it scores over 65 % against perfect play; 75 % can be had, a fifth untrained."""
+    """After 150 updates the score against perfect play is over 65 %; 75 % is the maximum, 20 % is untrained."""
     game = Count(CountConfig(), num_matches=256)
     algorithm = make(AlgorithmContext(role=game.spec.roles[0], build_network=None))
     trainer, policy = algorithm.make_trainer(seed=1), algorithm.make_policy()

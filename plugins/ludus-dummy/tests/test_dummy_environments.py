@@ -16,12 +16,12 @@ COUNT, GUESS = ludus_register_environments()
 
 @pytest.mark.parametrize("options", [{"tick_limit": 3}, {"target": 2, "most": 5}])
 def test_count_keeps_the_contract(options):
-    """The kit finds nothing wrong with dummy-count, truncated matches and tiny targets included."""
+    """The checker finds no problem in dummy-count, including truncated matches and tiny targets."""
     check_environment(COUNT, options=options)
 
 
 def test_guess_keeps_the_contract():
-    """The kit finds nothing wrong with dummy-guess."""
+    """The checker finds no problem in dummy-guess."""
     check_environment(GUESS, options={"places": 2, "rounds": 1})
 
 
@@ -39,7 +39,7 @@ def play(game, *actions):
 
 
 def test_count_is_won_by_the_seat_that_reaches_the_target():
-    """Seat 0 adds 1, seat 1 adds 3 and gets from 7 to 10."""
+    """Seat 0 adds 1, then seat 1 adds 3 and reaches 10 from 7."""
     game, _ = start([6])
     assert not play(game, 0).terminated[0]
     tick = play(game, 2)
@@ -48,7 +48,7 @@ def test_count_is_won_by_the_seat_that_reaches_the_target():
     assert tick.roles["player"].reward[0].tolist() == [-1, 1]
 
 
-def test_count_masks_what_would_pass_the_target():
+def test_count_masks_numbers_that_pass_the_target():
     """One below the target only 1 can be added."""
     _, tick = start([9, 8, 0])
     mask = tick.roles["player"].action_mask
@@ -56,13 +56,13 @@ def test_count_masks_what_would_pass_the_target():
 
 
 def test_count_shows_the_remainder():
-    """The observation is one at what is missing to the target, for both seats."""
+    """The observation is one-hot at the remainder to the target, for both seats."""
     _, tick = start([7])
     assert tick.roles["player"].observation["obs"][0].argmax(-1).tolist() == [3, 3]
 
 
 def test_count_draws_starts_from_the_seed():
-    """Different seeds give all four starts, the same seed the same one."""
+    """Different seeds give all four starts, equal seeds equal starts."""
     game = Count(CountConfig(), num_matches=100)
     first = game.reset(np.arange(100, dtype=np.uint64)).roles["player"].observation["obs"].copy()
     assert sorted(set(first[:, 0].argmax(-1).tolist())) == [7, 8, 9, 10]
@@ -70,7 +70,7 @@ def test_count_draws_starts_from_the_seed():
 
 
 def test_count_truncates_as_a_draw():
-    """The tick limit ends a match with half a point for each and no reward."""
+    """The tick limit ends a match with half a point for each seat and no reward."""
     game, _ = start([0], tick_limit=1)
     tick = play(game, 0)
     assert (tick.truncated[0], tick.terminated[0]) == (True, False)
@@ -78,8 +78,8 @@ def test_count_truncates_as_a_draw():
     assert not tick.roles["player"].reward.any()
 
 
-def test_count_refuses_an_illegal_action():
-    """Passing the target is an error that names match and action, and nothing has moved."""
+def test_count_rejects_an_illegal_action():
+    """Passing the target is an error that names match and action, and the state is unchanged."""
     game, _ = start([0, 9])
     with pytest.raises(ContractError, match="action 1 in match 1 is illegal, 1 are missing"):
         play(game, 1, 1)
@@ -87,23 +87,23 @@ def test_count_refuses_an_illegal_action():
 
 
 @pytest.mark.parametrize("parameters", [{"count": 10}, {"count": -1}, {"speed": 1}])
-def test_count_refuses_unknown_parameters(parameters):
-    """A start outside the game, or a parameter it does not have, is an error."""
+def test_count_rejects_invalid_parameters(parameters):
+    """A start outside the game, or an unknown parameter, is an error."""
     game = Count(CountConfig(), num_matches=1)
     with pytest.raises(ContractError, match="start-at takes"):
         game.reset(np.zeros(1, np.uint64), scenarios=[Scenario(name="start-at", parameters=parameters)])
 
 
-def test_count_reads_what_people_type():
-    """Numbers are typed as they are added."""
+def test_count_parses_typed_actions():
+    """The typed number is the number to add."""
     game = Count(CountConfig(), num_matches=1)
     assert game.parse_action("player", " 3 ").tolist() == [2]
     assert game.action_name("player", np.array([2])) == "3"
 
 
 @pytest.mark.parametrize("text", ["", "0", "4", "two", "-1"])
-def test_count_says_what_can_be_typed(text):
-    """Everything else is a ValueError that names the numbers."""
+def test_count_names_the_numbers_that_can_be_typed(text):
+    """Any other text is a ValueError that names the numbers."""
     with pytest.raises(ValueError, match="a number from 1 to 3"):
         Count(CountConfig(), num_matches=1).parse_action("player", text)
 
@@ -114,7 +114,7 @@ def guess(game, hider, seeker):
 
 
 def test_guess_pays_the_finder():
-    """The seeker earns 1 for finding; the hider earns 1 / (places - 1) for not being found."""
+    """The seeker earns 1 for finding the hider; the hider earns 1 / (places - 1) for not being found."""
     game = Guess(GuessConfig(), num_matches=1)
     game.reset(np.zeros(1, np.uint64))
     found = guess(game, 2, 2).roles["seeker"].reward[0, 0].item()
@@ -133,8 +133,8 @@ def test_guess_is_won_by_the_higher_sum(seeker, outcome):
     assert tick.outcome[0].tolist() == outcome
 
 
-def test_guess_shows_where_the_other_was():
-    """Each sees the other's last place; only critics see the score."""
+def test_guess_shows_the_last_place_of_the_opponent():
+    """Only critics observe the score."""
     game = Guess(GuessConfig(), num_matches=1)
     game.reset(np.zeros(1, np.uint64))
     tick = guess(game, 2, 1)
@@ -144,8 +144,8 @@ def test_guess_shows_where_the_other_was():
 
 
 @pytest.mark.parametrize("places", [(3, 0), (0, -1)])
-def test_guess_refuses_a_place_that_there_is_not(places):
-    """Of three places; it names the match, and nothing has moved."""
+def test_guess_rejects_an_unknown_place(places):
+    """The error names the match, and the state is unchanged; the game has three places."""
     game = Guess(GuessConfig(), num_matches=1)
     left = game.reset(np.zeros(1, np.uint64)).roles["hider"].observation["left"]
     with pytest.raises(ContractError, match="in match 0; expected 0 to 2"):
@@ -154,7 +154,7 @@ def test_guess_refuses_a_place_that_there_is_not(places):
 
 
 def test_guess_has_no_scenario():
-    """A scenario it does not offer is an error."""
+    """An unknown scenario is an error."""
     game = Guess(GuessConfig(), num_matches=1)
     with pytest.raises(ContractError, match="default"):
         game.reset(np.zeros(1, np.uint64), scenarios=[Scenario(name="start-at")])

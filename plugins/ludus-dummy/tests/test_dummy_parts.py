@@ -30,13 +30,12 @@ from ludus_dummy.config import (
     UniformConfig,
 )
 from ludus_dummy.count import Count
+from ludus_dummy.events import MemorySink
 from ludus_dummy.guess import Guess
 from ludus_dummy.interfaces import Reverse, Scale
 from ludus_dummy.launcher import Threads
-from ludus_dummy.matchmaker import Uniform
+from ludus_dummy.league import ShareTable, Uniform
 from ludus_dummy.networks import linear
-from ludus_dummy.rating import ShareTable
-from ludus_dummy.sink import MemorySink
 
 LEAGUE = """
 [run]
@@ -70,12 +69,12 @@ def spaces_of(spec):
 @pytest.mark.parametrize("spec", [COUNT, GUESS], ids=["plain", "dict"])
 @pytest.mark.parametrize("make", [lambda: Scale(ScaleConfig(observation=2.0, reward=3.0)), lambda: Reverse(None)])
 def test_interfaces_keep_the_contract(make, spec):
-    """The kit finds nothing wrong with either interface on either game."""
+    """The checker finds no problem in either interface on either game."""
     check_interface(make, spaces_of(spec))
 
 
 def view():
-    """Return what one seat of dummy-guess sees, with a mask."""
+    """Return the view of one seat of dummy-guess, with a mask."""
     return SeatView(
         observation={"left": np.ones((1, 1), np.float32), "last": np.ones((1, 3), np.int8)},
         action_mask=np.array([[True, False, False]]),
@@ -84,7 +83,7 @@ def view():
 
 
 def test_scale_leaves_whole_numbers_alone():
-    """Real-valued leaves and rewards are scaled, and so are their bounds; the rest is as it was."""
+    """Real-valued leaves, their bounds and rewards are scaled; other leaves are unchanged."""
     scale = Scale(ScaleConfig(observation=2.0, reward=3.0))
     bound = scale.bind(spaces_of(GUESS))
     seen = scale.observe(view(), np.arange(1))
@@ -95,27 +94,27 @@ def test_scale_leaves_whole_numbers_alone():
 
 
 def test_reverse_counts_from_the_other_end():
-    """Masks and actions are mirrored together."""
+    """Masks and actions are reversed together."""
     reverse = Reverse(None)
     reverse.bind(spaces_of(GUESS))
     assert reverse.observe(view(), np.arange(1)).action_mask.tolist() == [[False, False, True]]
     assert reverse.act(np.array([[2]]), np.arange(1)).tolist() == [[0]]
 
 
-def test_reverse_refuses_real_valued_actions():
-    """There is no last choice to begin with."""
+def test_reverse_rejects_real_valued_actions():
+    """Real-valued actions have no last choice."""
     with pytest.raises(ContractError, match="Box"):
         Reverse(None).bind(Spaces(spaces.Discrete(2), spaces.Box(0, 1, (1,))))
 
 
-def seen_count(missing):
-    """Return 500 rows that see the same remainder, with their masks."""
+def observe_remainder(missing):
+    """Return 500 rows that observe the same remainder, with their masks."""
     return {"obs": np.tile(np.eye(11, dtype=np.float32)[missing], (500, 1))}, np.tile(np.arange(3) < missing, (500, 1))
 
 
 def test_random_is_uniform_among_legal_actions():
-    """Of three choices one is masked; each other comes in about half of 500 decisions."""
-    observation, mask = seen_count(2)
+    """One of three choices is masked; each of the others is taken in about half of 500 decisions."""
+    observation, mask = observe_remainder(2)
     agent = Random(None, spec=COUNT, role="player")
     chosen = agent.act(observation, action_mask=mask, seat_ids=STREAMS, rng=np.random.default_rng(0))[:, 0]
     counts = np.bincount(chosen, minlength=3)
@@ -132,7 +131,7 @@ def test_random_is_uniform_among_legal_actions():
     ],
 )
 def test_random_fills_boxes(bounds, filled):
-    """Real-valued actions lie within their bounds, on both halves; bounds that are missing are set near 0."""
+    """Real-valued actions lie within their bounds, on both halves; missing bounds are replaced by bounds near 0."""
     box = spaces.Box(*(np.array(bound, np.float32) for bound in bounds))
     role = Role(name="player", observation_space=spaces.Discrete(2), action_space=box, teams=(0,))
     spec = EnvironmentSpec(name="any", roles=(role,), turn="simultaneous")
@@ -148,22 +147,22 @@ def test_random_fills_boxes(bounds, filled):
 @pytest.mark.parametrize(("missing", "added"), [(1, 1), (3, 3), (5, 1), (10, 2)])
 def test_perfect_leaves_a_multiple_of_four(missing, added):
     """Without errors it always adds the winning number."""
-    observation, mask = seen_count(missing)
+    observation, mask = observe_remainder(missing)
     agent = Perfect(PerfectConfig(), spec=COUNT, role="player")
     chosen = agent.act(observation, action_mask=mask, seat_ids=STREAMS, rng=np.random.default_rng(0))
     assert set(chosen[:, 0].tolist()) == {added - 1}
 
 
-def test_perfect_errs_as_often_as_told():
+def test_perfect_errs_at_the_configured_rate():
     """At an error rate of ½, two thirds of the random half are wrong."""
-    observation, mask = seen_count(10)
+    observation, mask = observe_remainder(10)
     agent = Perfect(PerfectConfig(error_rate=0.5), spec=COUNT, role="player")
     chosen = agent.act(observation, action_mask=mask, seat_ids=STREAMS, rng=np.random.default_rng(0))
     assert (chosen != 1).mean() == pytest.approx(1 / 3, abs=0.06)
 
 
 def request(**critics):
-    """Ask for a policy head on dummy-guess."""
+    """Return a request for a policy head on dummy-guess."""
     role = GUESS.roles[0]
     return NetworkRequest(
         observation=role.observation_space.spaces,
@@ -173,8 +172,8 @@ def request(**critics):
     )
 
 
-def test_network_serves_heads_and_critics():
-    """Heads have the sizes asked for; only critics depend on what is privileged."""
+def test_network_has_heads_and_critics():
+    """Heads have the requested sizes; only critics depend on privileged leaves."""
     torch.manual_seed(0)
     network = linear(LinearConfig(), request=request(value=1))
     seen = {"left": torch.ones(2, 1), "last": torch.ones(2, 3, dtype=torch.int8)}
@@ -186,7 +185,7 @@ def test_network_serves_heads_and_critics():
 
 
 def test_network_plays_without_privileged_leaves():
-    """Frozen models are not shown what is privileged: the critics are then left out."""
+    """Frozen models get no privileged leaves, so critics are left out."""
     network = linear(LinearConfig(bias=False), request=request(value=1))
     heads, state = network({"left": torch.zeros(1, 1), "last": torch.zeros(1, 3)}, {}, {"h": torch.ones(1)})
     assert heads.keys() == {"logits"}
@@ -195,7 +194,7 @@ def test_network_plays_without_privileged_leaves():
 
 
 def test_matchmaker_keeps_the_contract():
-    """The kit finds nothing wrong in leagues of all sorts."""
+    """The checker finds no problem in any kind of league."""
     for config in (UniformConfig(keep=1), UniformConfig(self_play=0.0), UniformConfig(self_play=1.0)):
         check_matchmaker(Uniform(config, build=None))
 
@@ -208,8 +207,8 @@ def test_matchmaker_shares():
     assert shares == pytest.approx({player.live: 0.5, player.models[0]: 0.25, player.models[1]: 0.25}, abs=0.05)
 
 
-def test_matchmaker_lets_the_oldest_go():
-    """With two models to keep, the third makes the first leave."""
+def test_matchmaker_removes_the_oldest_model():
+    """With a limit of two models, the third one replaces the first."""
     player = fake_player("main", 3)
     league = FakeLeague(players=[player], pools={"dummy": player.models[:2]})
     changes = Uniform(UniformConfig(keep=2), build=None).on_model_frozen(league, "main", player.models[2])
@@ -220,7 +219,7 @@ def test_matchmaker_lets_the_oldest_go():
 
 
 def test_rating_by_hand():
-    """Three wins and a draw are 3.5 of 4 points, and with four drawn matches 5.5 of 8."""
+    """Three wins and a draw are 3.5 of 4 points, and with four drawn prior matches 5.5 of 8."""
     check_rating(partial(ShareTable, ShareConfig()))
     table = ShareTable(ShareConfig(prior_matches=4), anchors=(), seats=())
     table.add("a", "b", np.array([3, 1, 0]))
@@ -231,7 +230,7 @@ def test_rating_by_hand():
 
 
 def test_launcher_runs_a_league(tmp_path):
-    """Every worker is a thread, and all of them end."""
+    """Every worker is a thread, and all threads end."""
     before = threading.active_count()
     config = tmp_path / "run.toml"
     config.write_text(LEAGUE)
@@ -244,7 +243,7 @@ def test_launcher_runs_a_league(tmp_path):
 
 
 def test_launcher_ends_workers(tmp_path):
-    """Those that cannot go on are told of, and what is left ends with the crew."""
+    """A worker that fails is reported, and closing the pool ends the others."""
     session = Session(run_dir=tmp_path, number=1, stall_s=60.0, restarts=3, print_line=lambda line: None)
     worker_pool = Threads().launch(session, [WorkerSpec(name="sampler-0", threads=1)])  # there is no run.toml
     ((peer, failure),) = worker_pool.receive(20.0)
@@ -256,8 +255,8 @@ def test_launcher_ends_workers(tmp_path):
     assert worker_pool.finish(timeout_s=0.0, poll=lambda: None) == worker_pool.alive == []
 
 
-def test_sink_remembers(tmp_path):
-    """It keeps what it is given and whether it was closed."""
+def test_sink_keeps_metrics(tmp_path):
+    """The sink keeps its metrics, and whether it was closed."""
     sink = MemorySink(None, run_dir=tmp_path)
     metric = Metric(name="a", value=1.0, decisions=2, elapsed_s=3.0)
     sink.write([metric])

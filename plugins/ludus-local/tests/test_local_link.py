@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from attrs import evolve
 from ludus._messaging.messages import Results
-from ludus._run.worker_factory import make_worker
+from ludus._run.worker_factories import make_worker
 from ludus.errors import RunError, WireError
 from ludus.testing import LeagueRunner, league_runner
 from ludus.wire import Credit, Hello, Segments

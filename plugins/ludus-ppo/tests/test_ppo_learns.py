@@ -12,7 +12,7 @@ from ludus.__main__ import main
 from ludus.algorithm import PolicyInput
 from ludus.runs import open_run
 from ludus.segment import SegmentBatch
-from ludus_terminal.pairs import play_pair
+from ludus_terminal.evaluate import play_pair
 
 EXAMPLE = Path(__file__).parents[3] / "examples/pendulum_ppo.toml"
 

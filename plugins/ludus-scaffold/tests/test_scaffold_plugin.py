@@ -9,11 +9,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import ludus
 import pytest
 from ludus import API_LEVEL, ConfigError, __main__
 from ludus.component import Component
-from ludus_scaffold import writing
-from ludus_scaffold.writing import KINDS, write_plugin
+from ludus_scaffold.command import KINDS, write_plugin
 
 ROOT = Path(__file__).parents[3]
 
@@ -110,7 +110,7 @@ def test_entry_point_has_the_name(tmp_path):
 )
 def test_new_package_requires_a_compatible_ludus(tmp_path, monkeypatch, version, requirement):
     """The range ends at the next version that may change contracts; the plugin declares its API level."""
-    monkeypatch.setattr(writing.ludus, "__version__", version)
+    monkeypatch.setattr(ludus, "__version__", version)
     folder = write_plugin("environment", "nim", into=tmp_path)
     settings = configparser.ConfigParser()
     settings.read(folder / "setup.cfg")

@@ -1,4 +1,4 @@
-"""A league that is still going on, for everything that looks at one."""
+"""Fixtures: a league whose writer is open, and the command ``ludus league``."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Written:
         self.league = League(store, players=players, anchors=anchors, seats=seats, ratings=EloTable)
 
     def freeze(self, player, **manifest):
-        """Write a model file and freeze it; its parent is the model before it unless given."""
+        """Write a model file and freeze it; by default its parent is the previous model."""
         models = self.league.players[player].models
         number = len(models) + 1
         parent = self.league.models[models[-1]].hash if models else None
@@ -37,7 +37,7 @@ class Written:
         return self.league.freeze(player, hash=digest, decisions=1000 * number, version=number, manifest=manifest)
 
     def play(self, seats, outcomes, *, kind="eval", player="", reason="why", paired="", only=None, ticks=12):
-        """Play a fixture; `outcomes` are the points of every team for each match, of which `only` some are played."""
+        """Play the first `only` matches of a fixture; `outcomes` are the points of every team, by match."""
         plan = Fixture(
             id=0,
             kind=kind,
@@ -61,9 +61,9 @@ class Written:
         )
         return fixture.id
 
-    def duel(self, a, b, points, **given):
+    def duel(self, a, b, points, **options):
         """Play a fixture of a against b with the given points of a."""
-        return self.play((a, b), [(won, 1 - won) for won in points], **given)
+        return self.play((a, b), [(won, 1 - won) for won in points], **options)
 
     def enter(self, pool, *models, enters=True):
         """Put models into a pool."""
@@ -72,7 +72,7 @@ class Written:
 
 @pytest.fixture
 def write(tmp_path):
-    """Return a maker of leagues, whose writer stays open until the test ends."""
+    """Return a function that creates leagues whose writers stay open until the test ends."""
     stores = []
 
     def make(players=None, *, anchors=("random", "idle"), seats=DUEL, name="run"):
@@ -87,10 +87,10 @@ def write(tmp_path):
 
 @pytest.fixture
 def computed(monkeypatch):
-    """Return the list of participants, by number, whose deviations are computed from now on."""
-    asked, deviation = [], Hessian.deviation
-    monkeypatch.setattr(Hessian, "deviation", lambda self, i: asked.append(i) or deviation(self, i))
-    return asked
+    """Return a list to which the index of every participant is appended whose deviation is computed."""
+    computed_indices, deviation = [], Hessian.deviation
+    monkeypatch.setattr(Hessian, "deviation", lambda self, i: computed_indices.append(i) or deviation(self, i))
+    return computed_indices
 
 
 def invoke(*arguments, code=0):
@@ -108,7 +108,7 @@ def show():
 
 @pytest.fixture
 def data():
-    """Return a function that runs ``ludus league`` with --json and returns what it says."""
+    """Return a function that runs ``ludus league`` with --json and returns the values."""
 
     def read(*arguments):
         text = invoke(*arguments, "--json")

@@ -22,20 +22,20 @@ agent = "dummy-perfect"
 
 @pytest.fixture(autouse=True)
 def _only_dummy(monkeypatch):
-    """Leave out whatever else is installed."""
+    """Load only the plugins that the tests need."""
     monkeypatch.setenv("LUDUS_ALLOW_PLUGINS", "dummy,ratings,terminal")
 
 
 @pytest.fixture
 def path(tmp_path):
-    """Return a file that is fine."""
+    """Return a valid file."""
     path = tmp_path / "run.toml"
     path.write_text(COUNT)
     return path
 
 
 def test_command_succeeds(path, capsys):
-    """The command prints a line per finding and exits with 0."""
+    """Print one line per finding and exit with 0."""
     assert main(["check", str(path)]) == 0
     out = capsys.readouterr().out
     assert "ok    configuration: 1 player, 1 anchor" in out
@@ -43,7 +43,7 @@ def test_command_succeeds(path, capsys):
 
 
 def test_command_fails(path, capsys):
-    """Anything wrong makes the exit status 1; overrides count."""
+    """A failed check makes the exit status 1; overrides are applied."""
     assert main(["check", str(path), "--set", "run.seed=x"]) == 1
     out = capsys.readouterr().out
     assert "fail  configuration: " in out
@@ -51,13 +51,13 @@ def test_command_fails(path, capsys):
 
 
 def test_missing_file_is_one_line(tmp_path, capsys):
-    """A file that is not there is a finding, not a traceback."""
+    """A missing file is a finding, not a traceback."""
     assert main(["check", str(tmp_path / "no.toml")]) == 1
     assert f"fail  configuration: {tmp_path / 'no.toml'}: no such file" in capsys.readouterr().out
 
 
 def test_json(path, capsys):
-    """Programs read the findings as JSON."""
+    """--json prints the findings as JSON."""
     assert main(["check", str(path), "--json"]) == 0
     data = json.loads(capsys.readouterr().out)
     assert data["ok"] is True

@@ -1,4 +1,4 @@
-"""The live table shows what a run reports about itself."""
+"""The live table and the lines show the metrics of a run."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ VALUES = {
 
 
 def shown(values, *, terminal=True):
-    """Return the lines that a terminal shows while the table is there, without borders."""
+    """Return the lines of the table in a terminal, without borders."""
     out = io.StringIO()
     console = Console(file=out, width=200, height=50, force_terminal=terminal, color_system=None)
     table = LiveTable(None, run_dir=Path(), console=console)
@@ -90,12 +90,12 @@ def shown(values, *, terminal=True):
     ],
 )
 def test_every_number_has_its_row(line):
-    """Whatever tells whether a run is healthy is there."""
+    """The table has a row for every metric that shows the health of a run."""
     assert line in shown(VALUES)
 
 
-def test_a_player_that_has_just_started_is_empty():
-    """Nothing is invented where nothing is known, and columns of players stay in line."""
+def test_a_new_player_has_empty_cells():
+    """Unknown values are dashes, and the columns of players stay aligned."""
     new = {"league/new/models": 0.0, "league/new/decisions": 0.0}
     lines = shown({**new, **VALUES})
     assert "new main" in lines
@@ -104,32 +104,32 @@ def test_a_player_that_has_just_started_is_empty():
     assert "score v random - 70% [61%, 78%]" in lines
 
 
-def test_anchors_may_be_called_like_a_bound_of_another():
-    """Each has a row of its own."""
+def test_anchor_names_may_end_like_a_bound():
+    """Each anchor has its own row."""
     other = {"score_v_random_low": 0.2, "score_v_random_low/low": 0.1, "score_v_random_low/high": 0.3}
     lines = shown({**VALUES, **{f"league/main/{name}": value for name, value in other.items()}})
     assert {"score v random 70% [61%, 78%]", "score v random_low 20% [10%, 30%]"} < set(lines)
 
 
-def test_nothing_to_show_shows_nothing():
-    """A sink may be handed no metrics."""
+def test_no_metrics_show_nothing():
+    """An empty list of metrics is allowed."""
     assert not any("matches" in line for line in shown({}))
 
 
-def test_every_run_in_a_terminal_shows_it():
-    """It is the metric sink that the core looks for."""
+def test_the_display_is_registered_as_the_default_sink():
+    """The core looks for a metric sink of this name."""
     from ludus import load_plugins
 
     assert load_plugins(allow=["ludus-terminal"]).get("metric-sink", "terminal").load_factory() is make_display
 
 
 def metrics(values):
-    """Return values as what sinks get."""
+    """Return values as metrics."""
     return [Metric(name=name, value=value, decisions=5, elapsed_s=61.0) for name, value in values.items()]
 
 
 def test_without_a_terminal_it_prints_lines(capsys):
-    """One per player and interval; they can be found in a log."""
+    """Print one line per player and interval, which can be searched in a log."""
     lines = make_display(None, run_dir=Path())
     for _ in range(2):
         lines.write(metrics(VALUES))
@@ -149,21 +149,21 @@ def test_without_a_terminal_it_prints_lines(capsys):
         assert part in line
 
 
-def test_a_line_says_nothing_of_what_is_not_known(capsys):
-    """Neither ratings nor records, nor what nobody has reported, at the beginning."""
+def test_a_line_omits_unknown_values(capsys):
+    """At the start a line has no rating, no score and no metrics of samplers or learners."""
     Lines().write(metrics({"league/matches": 0.0, "league/main/models": 0.0, "league/main/decisions": 0.0}))
     (line,) = capsys.readouterr().out.splitlines()
     assert line == "    61 s  main  0 decisions"
 
 
-def test_a_line_shows_numbers_that_are_none(capsys):
-    """They are reported, and somebody should look into that."""
+def test_a_line_shows_nan(capsys):
+    """Values that are not numbers are printed, because they point to a problem."""
     Lines().write(metrics(VALUES | {"learner/main/entropy": math.nan}))
     assert "  entropy nan  " in capsys.readouterr().out
 
 
 def test_in_a_terminal_it_is_the_table(monkeypatch):
-    """And only there."""
+    """The table is used only if standard output is a terminal."""
 
     class Screen(io.StringIO):
         def isatty(self):
@@ -175,8 +175,8 @@ def test_in_a_terminal_it_is_the_table(monkeypatch):
     assert isinstance(display, LiveTable)
 
 
-def test_what_click_prints_meanwhile_stays_above_the_table(monkeypatch):
-    """The table is taken away line by line before it is drawn anew, and nothing else with it."""
+def test_output_of_click_stays_above_the_table(monkeypatch):
+    """Redrawing clears only the lines of the table."""
 
     class Screen(io.TextIOWrapper):
         def isatty(self):

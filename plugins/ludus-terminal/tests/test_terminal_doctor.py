@@ -1,4 +1,4 @@
-"""`ludus doctor`: every finding has words and, unless it is fine, something to do."""
+"""`ludus doctor`: every finding has an observation and, unless its status is ok, an action."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ludus_terminal import doctor
 
 @pytest.fixture(autouse=True)
 def only_dummy(monkeypatch):
-    """Load nothing that this package does not need, whatever else is installed."""
+    """Load only the plugins that this package needs."""
     monkeypatch.setenv(ALLOW_VARIABLE, "ludus-dummy,ludus-terminal")
 
 
@@ -28,8 +28,8 @@ def find(check, findings):
     return found
 
 
-def test_this_computer_is_fine(tmp_path, capsys):
-    """Nothing fails where the tests run, and every area is looked at."""
+def test_this_host_passes(tmp_path, capsys):
+    """No check fails where the tests run, and every area is checked."""
     assert __main__.main(["doctor", "--json", "--run-dir", str(tmp_path)]) == 0
     findings = json.loads(capsys.readouterr().out)
     assert {finding["status"] for finding in findings} <= {"ok", "warn"}
@@ -38,8 +38,8 @@ def test_this_computer_is_fine(tmp_path, capsys):
     assert all(finding["action"] for finding in findings if finding["status"] != "ok")
 
 
-def test_lines_for_people(monkeypatch, capsys):
-    """Status first, then what was seen and what to do; a failure makes the status 1."""
+def test_lines(monkeypatch, capsys):
+    """A line has the status, the observation and the action; a failure makes the exit status 1."""
     good = doctor.Finding(check="a", status="ok", seen="fine")
     bad = doctor.Finding(check="b", status="fail", seen="broken", action="mend it")
     monkeypatch.setattr(doctor, "diagnose", lambda run_dir: iter([good, bad]))
@@ -48,7 +48,7 @@ def test_lines_for_people(monkeypatch, capsys):
 
 
 def test_broken_plugins_are_warnings(monkeypatch):
-    """Each is a line with what to do, and the examination goes on."""
+    """Each broken plugin is a line with an action, and the remaining checks run."""
     report = PluginReport(
         name="bad", distribution="ludus-bad", version="2", status="broken", problems=("it — broke — disable it",)
     )
@@ -59,7 +59,7 @@ def test_broken_plugins_are_warnings(monkeypatch):
 
 
 def test_a_check_that_raises_is_a_finding(monkeypatch, tmp_path):
-    """The others are made all the same."""
+    """The other checks run all the same."""
 
     def burn():
         raise OSError("smoke")
@@ -71,8 +71,8 @@ def test_a_check_that_raises_is_a_finding(monkeypatch, tmp_path):
     assert findings[-1].check == "zmq ipc"
 
 
-def test_without_pyzmq_nothing_is_wrong(monkeypatch):
-    """Neither the core nor a run in one process needs it."""
+def test_pyzmq_is_optional(monkeypatch):
+    """The core and runs in one process do not need it."""
     monkeypatch.setitem(sys.modules, "zmq", None)  # as if it were not installed
     (finding,) = doctor._ipc()
     assert (finding.check, finding.status) == ("zmq ipc", "ok")
@@ -89,14 +89,14 @@ def test_without_pyzmq_nothing_is_wrong(monkeypatch):
     ],
 )
 def test_dependencies_are_compared(monkeypatch, requirement, status, action):
-    """With the lower bounds that are declared."""
+    """Installed versions are compared with the declared lower bounds."""
     monkeypatch.setattr(doctor.importlib.metadata, "requires", lambda name: [requirement])
     (finding,) = doctor._dependencies()
     assert (finding.status, finding.action) == (status, action)
 
 
 def test_extras_are_no_dependencies(monkeypatch):
-    """Neither are those of another Python."""
+    """Requirements of extras and of other Python versions are skipped."""
     monkeypatch.setattr(doctor.importlib.metadata, "requires", lambda name: ['nothing>=1; extra == "test"'])
     assert list(doctor._dependencies()) == []
 
@@ -109,7 +109,7 @@ def test_releases_are_compared_as_numbers(version, release):
 
 @pytest.mark.parametrize(("value", "status"), [("1", "ok"), ("0", "warn"), ("100000", "warn"), ("many", "warn")])
 def test_thread_limits_must_fit_the_machine(monkeypatch, value, status):
-    """A number from 1 to the cores there are."""
+    """Expect a number from 1 to the number of cores."""
     for variable in doctor._THREAD_VARIABLES:
         monkeypatch.delenv(variable, raising=False)
     monkeypatch.setenv("OMP_NUM_THREADS", value)
@@ -118,29 +118,29 @@ def test_thread_limits_must_fit_the_machine(monkeypatch, value, status):
 
 
 def test_no_thread_limit_is_fine(monkeypatch):
-    """Workers set their own."""
+    """Workers set their own limits."""
     for variable in doctor._THREAD_VARIABLES:
         monkeypatch.delenv(variable, raising=False)
     (finding,) = doctor._threads()
     assert finding.status == "ok"
 
 
-def test_a_folder_that_will_be_made_is_looked_at_above(tmp_path):
-    """The nearest folder that exists counts."""
+def test_a_missing_folder_is_checked_at_its_parent(tmp_path):
+    """The nearest existing parent is checked."""
     (finding,) = doctor._folder("run folder", tmp_path / "a" / "b")
     assert finding.status == "ok"
     assert f"{tmp_path} is writable" in finding.seen
 
 
 def test_a_folder_that_cannot_be_made_is_named(monkeypatch, tmp_path):
-    """The one that was asked for, not the one above it."""
+    """The finding names the requested folder, not its parent."""
     monkeypatch.setattr(doctor.tempfile, "TemporaryFile", lambda **_: (tmp_path / "none").open())
     (finding,) = doctor._folder("run folder", tmp_path / "a" / "b")
     assert finding.seen == f"{tmp_path}/a/b cannot be made: No such file or directory"
 
 
 def test_a_folder_that_cannot_be_written_fails(monkeypatch, tmp_path):
-    """The reason is the system's own."""
+    """The finding has the reason of the operating system."""
 
     def refuse(**_):
         raise PermissionError(13, "Permission denied")
@@ -151,14 +151,14 @@ def test_a_folder_that_cannot_be_written_fails(monkeypatch, tmp_path):
 
 
 def test_a_full_disk_is_a_warning(monkeypatch, tmp_path):
-    """Under 2 GiB."""
+    """The limit is 2 GiB."""
     monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=1024**3))
     (finding,) = doctor._folder("run folder", tmp_path)
     assert (finding.status, "1.0 GiB free" in finding.seen) == ("warn", True)
 
 
 def test_small_shared_memory_is_a_warning(monkeypatch):
-    """As containers have it by default."""
+    """Containers have little shared memory by default."""
     monkeypatch.setattr(Path, "is_dir", lambda self: True)
     monkeypatch.setattr(doctor.os, "access", lambda path, mode: True)
     monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=64 * 1024**2))
@@ -167,7 +167,7 @@ def test_small_shared_memory_is_a_warning(monkeypatch):
 
 
 def test_no_shared_memory_is_fine(monkeypatch):
-    """As on macOS."""
+    """On macOS there is no /dev/shm."""
     monkeypatch.setattr(Path, "is_dir", lambda self: False)
     (finding,) = doctor._shared_memory()
     assert finding.status == "ok"
@@ -182,7 +182,7 @@ def test_no_shared_memory_is_fine(monkeypatch):
     ],
 )
 def test_few_open_files_are_a_warning(monkeypatch, hard, status, seen):
-    """What a run can ask for counts, not what it begins with; no limit at all is fine."""
+    """The hard limit is checked, because runs raise the soft limit; no limit is fine."""
     monkeypatch.setattr(doctor.resource, "getrlimit", lambda which: (256, hard))
     (finding,) = doctor._open_files()
     assert (finding.status, finding.seen) == (status, seen)
@@ -192,7 +192,7 @@ def test_few_open_files_are_a_warning(monkeypatch, hard, status, seen):
     ("available", "seen"), [(True, "CUDA 12.4: H, H"), (False, "none (torch is built for CUDA 12.4)")]
 )
 def test_gpus_are_named(monkeypatch, available, seen):
-    """None is no problem."""
+    """A host without a GPU is fine."""
     cuda = SimpleNamespace(is_available=lambda: available, device_count=lambda: 2, get_device_name=lambda index: "H")
     torch = SimpleNamespace(cuda=cuda, version=SimpleNamespace(cuda="12.4"))
     monkeypatch.setattr(doctor.importlib, "import_module", lambda name: torch)
@@ -209,7 +209,7 @@ def test_gpus_are_named(monkeypatch, available, seen):
     ],
 )
 def test_old_pythons_and_other_platforms(monkeypatch, attribute, value, check, status):
-    """What ludus is not made for is said."""
+    """Unsupported versions of Python fail, and unsupported platforms are warnings."""
     module, _, name = attribute.partition(".")
     monkeypatch.setattr(getattr(doctor, module), name, value)
     assert find(check, doctor._python()).status == status
@@ -226,8 +226,8 @@ def test_small_machines(monkeypatch):
     ("kernels", "wide", "status"),
     [("SkylakeX", True, "ok"), ("Haswell", True, "warn"), ("Haswell", False, "ok"), ("neoverse", False, "ok")],
 )
-def test_products_by_kernels_that_the_processor_has_outgrown_are_a_warning(monkeypatch, kernels, wide, status):
-    """It says what to set; BLAS libraries of others are of no account."""
+def test_old_matrix_kernels_are_a_warning(monkeypatch, kernels, wide, status):
+    """The action names the variable to set; BLAS libraries of other packages are ignored."""
     numpys = {"internal_api": "openblas", "filepath": "/x/numpy.libs/b.so", "version": "0.3", "architecture": kernels}
     others = numpys | {"filepath": "/x/scipy.libs/b.so", "architecture": "Haswell"}
     monkeypatch.setattr("threadpoolctl.threadpool_info", lambda: [others, numpys])

@@ -55,14 +55,14 @@ def folder(tmp_path_factory):
 
 
 def invoke(*arguments, code=0):
-    """Run the command and return what it prints."""
+    """Run the command and return its output."""
     result = CliRunner().invoke(evaluate, [str(argument) for argument in arguments], catch_exceptions=False)
     assert result.exit_code == code, result.output
     return result.output
 
 
 def test_the_result_is_json(folder):
-    """Exactly these keys, so that programs can rely on them."""
+    """The JSON has exactly these keys, so that programs can rely on them."""
     data = json.loads(invoke(folder, "main@latest", "random", "--matches", 50, "--json"))
     assert list(data) == ["wins", "draws", "losses", "score", "interval", "mean_return", "mean_ticks"]
     assert data["wins"] + data["draws"] + data["losses"] == 50
@@ -72,21 +72,21 @@ def test_the_result_is_json(folder):
 
 
 def test_the_result_is_a_line(folder):
-    """For people."""
+    """Without --json the result is one line of text."""
     text = invoke(folder, "main@1", "random", "--matches", 10)
     assert text.startswith("main@1 against random: ")
     assert "ticks per match" in text
 
 
 def test_equal_seeds_give_equal_results(folder):
-    """Another seed gives another."""
+    """Another seed gives another result."""
     results = [invoke(folder, "main@latest", "random", "--seed", seed, "--json") for seed in (1, 1, 2)]
     assert results[0] == results[1] != results[2]
 
 
 @pytest.mark.parametrize("seed", [-1, 2**63, 10**23])
 def test_a_seed_out_of_range(folder, seed):
-    """It is wrong usage; the largest one can be played."""
+    """A seed out of range is wrong usage; the largest seed works."""
     text = invoke(folder, "main@1", "random", "--seed", seed, code=2)
     assert f"Invalid value for '--seed': {seed} is not in the range 0<=x<=9223372036854775807" in text
     invoke(folder, "main@1", "random", "--matches", 2, "--seed", 2**63 - 1)
@@ -94,25 +94,25 @@ def test_a_seed_out_of_range(folder, seed):
 
 @pytest.mark.parametrize("matches", [0, 10**20])
 def test_a_number_of_matches_out_of_range(folder, matches):
-    """It is wrong usage, before a match is played."""
+    """A number of matches out of range is wrong usage, reported before a match is played."""
     text = invoke(folder, "main@1", "random", "--matches", matches, code=2)
     assert f"Invalid value for '--matches': {matches} is not in the range 1<=x<=1000000000" in text
 
 
 def test_any_installed_agent_may_play(folder):
-    """The perfect player does not lose to chance; it is no anchor of the run."""
+    """The perfect agent, which is no anchor of the run, does not lose to the random one."""
     data = json.loads(invoke(folder, "dummy-perfect", "main@latest", "--matches", 40, "--json"))
     assert data["score"] > 0.7
 
 
 def test_the_most_likely_actions_are_repeatable(folder):
-    """Two deterministic players meet on equal terms: half a win each, whatever the seed."""
+    """Two equal deterministic players each score one half, for any seed."""
     data = json.loads(invoke(folder, "main@1", "main@1", "--deterministic", "--matches", 20, "--json"))
     assert data["score"] == 0.5
 
 
 def test_nothing_is_written(folder):
-    """The log of the run is as it was."""
+    """The match log of the run is unchanged."""
     with Store.read(folder) as store:
         before = store.matches.count()
     invoke(folder, "main@1", "random", "--matches", 10)
@@ -120,8 +120,8 @@ def test_nothing_is_written(folder):
         assert store.matches.count() == before
 
 
-def test_the_log_is_free_while_matches_are_played(folder, monkeypatch):
-    """A reader of an old state would make the log of a run that goes on grow for as long."""
+def test_the_snapshot_is_closed_while_matches_are_played(folder, monkeypatch):
+    """An open snapshot would keep the database of a running run from shrinking."""
     close, play, order = Store.close, evaluate_module.play_pair, []
 
     def played(*arguments, **more):
@@ -135,38 +135,38 @@ def test_the_log_is_free_while_matches_are_played(folder, monkeypatch):
 
 
 def test_a_scenario_is_passed_on(folder):
-    """One that the game does not know is an error of the game's own words."""
+    """An unknown scenario is an error of the game."""
     with pytest.raises(LudusError, match="nowhere"):
         invoke(folder, "main@1", "random", "--scenario", "nowhere")
 
 
 @pytest.mark.parametrize("name", ["", "A start", "\x1b[31m", "x" * 65])
-def test_what_no_scenario_is_called_is_wrong_usage(folder, name):
-    """Told by the name of the option, before anything is made."""
+def test_an_invalid_scenario_name_is_wrong_usage(folder, name):
+    """The message names the option, and nothing is made before."""
     said = invoke(folder, "main@1", "random", "--scenario", name, code=2)
     assert "Invalid value for '--scenario': name: expected a name of 1 to 64" in said
 
 
 def test_every_team_needs_a_participant(folder):
-    """As a mistake on the command line."""
+    """A missing participant is wrong usage."""
     said = " ".join(invoke(folder, "main@1", code=2).split())
     assert "dummy-count has 2 teams: name one participant for each" in said
 
 
 def test_live_weights_cannot_play(folder):
-    """They are nowhere on the disk; the message names a model that may be meant."""
+    """They are not stored; the message suggests a frozen model."""
     with pytest.raises(ConfigError, match="main@live is no frozen model; name one, for example main@latest"):
         invoke(folder, "main@live", "random")
 
 
-def test_an_unknown_participant_is_told(folder):
-    """With a name that comes close."""
+def test_an_unknown_participant_is_an_error(folder):
+    """The message suggests a similar name."""
     with pytest.raises(ConfigError, match="did you mean 'main@latest'"):
         invoke(folder, "main@latst", "random")
 
 
-def test_it_works_in_a_shell(folder):
-    """Nothing but JSON on standard output."""
+def test_standard_output_is_json_only(folder):
+    """Run in a shell, --json prints nothing else."""
     arguments = [sys.executable, "-m", "ludus", "eval", str(folder), "main@latest", "random", "--matches", "10"]
     done = subprocess.run([*arguments, "--json"], capture_output=True, text=True, check=True, timeout=60)
     assert set(json.loads(done.stdout)) >= {"wins", "score", "interval"}

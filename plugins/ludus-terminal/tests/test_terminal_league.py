@@ -1,4 +1,4 @@
-"""``ludus league`` shows what the league is, also while a run goes on."""
+"""``ludus league`` shows the league of a run, also while the run goes on."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ VIEWS = ("overview", "payoffs", "ratings", "pools", "lineage", "matches", "mix",
 
 @pytest.fixture
 def run(write):
-    """Return the folder of a run that is still going on: its writer is open."""
+    """Return the folder of a run whose writer is open."""
     made = write()
     made.freeze("main")
     made.freeze("main")
@@ -36,7 +36,7 @@ def words(text):
 
 
 def test_the_overview_shows_players_ratings_and_records(run, show):
-    """One look tells who takes part, how strong everybody is, and how the newest model does against the anchors."""
+    """The overview shows the players, their ratings, and the scores of the newest models against anchors."""
     lines = words(show(run))
     assert ["main", "player", "main@2", "2", "2,000"] in lines
     assert ["main@2", "random", "4", "0.875", "0.405", "to", "0.977"] in lines
@@ -45,7 +45,7 @@ def test_the_overview_shows_players_ratings_and_records(run, show):
 
 
 def test_the_overview_as_json(run, data):
-    """Programs get everything unrounded."""
+    """JSON values are not rounded."""
     overview = data(run)
     assert (overview["environment"], overview["matches"]) == ("a-game", 10)
     (player,) = overview["players"]
@@ -57,7 +57,7 @@ def test_the_overview_as_json(run, data):
 
 
 def test_the_overview_computes_the_deviations_that_it_shows(write, show, data, computed):
-    """Each takes time where models are many; JSON has all of them."""
+    """A deviation is slow to compute with many models; JSON has all of them."""
     made = write()
     for i in range(1, 21):
         made.duel(made.freeze("main"), "random", [1] * i)
@@ -71,14 +71,14 @@ def test_the_overview_computes_the_deviations_that_it_shows(write, show, data, c
 
 
 def test_payoffs_are_a_matrix(run, show):
-    """Every row against every column; who never met has a dot."""
+    """The matrix has every row against every column, and a dot for pairs without matches."""
     lines = words(show(run, "payoffs"))
     assert ["1", "main@1", "5", "·", "·", "0.00", "0.62"] in lines
     assert ["4", "random", "8", "0.38", "0.12", "·", "·"] in lines
 
 
 def test_payoffs_as_json(run, data):
-    """Training and evaluation together, for every ordered pair."""
+    """Training and evaluation matches are added up for every ordered pair."""
     payoffs = {(row["a"], row["b"]): row for row in data(run, "payoffs")["payoffs"]}
     assert payoffs["main@2+", "main@2"]["wins"] == 1
     assert payoffs["random", "main@1"]["losses"] == 2
@@ -86,7 +86,7 @@ def test_payoffs_as_json(run, data):
 
 
 def test_a_large_payoff_matrix_is_cut(run, monkeypatch, show):
-    """The table keeps those with most matches and says so."""
+    """The table keeps the participants with most matches, and a line states that."""
     monkeypatch.setattr("ludus_terminal.views._ROWS", 2)
     text = show(run, "payoffs")
     assert ["1", "main@1", "5", "·", "0.62"] in words(text)
@@ -94,13 +94,13 @@ def test_a_large_payoff_matrix_is_cut(run, monkeypatch, show):
 
 
 def test_pools_list_their_members(run, show, data):
-    """Oldest first."""
+    """Members are listed oldest first."""
     assert data(run, "pools") == {"pools": {"history": ["main@1", "main@2"]}}
     assert ["history", "2", "main@1", "main@2"] in words(show(run, "pools"))
 
 
-def test_lineage_shows_who_comes_from_whom(run, show, data):
-    """A child hangs below its parent."""
+def test_lineage_shows_parents(run, show, data):
+    """A model is shown below its parent."""
     models = data(run, "lineage")["models"]
     assert [(model["participant"], model["parent"]) for model in models] == [("main@1", None), ("main@2", "main@1")]
     lines = show(run, "lineage").splitlines()
@@ -108,8 +108,8 @@ def test_lineage_shows_who_comes_from_whom(run, show, data):
     assert lines[2].startswith("    └── main@2")
 
 
-def test_lineage_shows_where_players_started_anew(write, show, data):
-    """The first model of a generation comes from what it started with, not from the model before it."""
+def test_lineage_shows_player_resets(write, show, data):
+    """The parent of a generation's first model is the model that the player was reset to, not the previous model."""
     made = write({"main": ("player", None), "other": ("player", None)})
     init = made.freeze("other")
     made.freeze("main")
@@ -128,7 +128,7 @@ def test_lineage_shows_where_players_started_anew(write, show, data):
 
 
 def test_models_of_one_file_follow_each_other(write, data):
-    """Weights that did not change between two freezes have one hash."""
+    """Models with equal weights have one hash and one file."""
     made = write()
     first = made.freeze("main")
     digest = made.league.models[first].hash
@@ -139,7 +139,7 @@ def test_models_of_one_file_follow_each_other(write, data):
 
 
 def test_matches_can_be_listed(run, show, data):
-    """With everything that was fixed before they started; a reason may have brackets."""
+    """The list has the fixture of every match; a reason may contain brackets."""
     lines = words(show(run, "matches", "--last", 2))
     assert lines[-1] == ["4", "0", "eval", "main@2+", "main@1", "1", "0", "12", "why", "[main@2+]"]
     assert "is not in the range" in show(run, "matches", "--last", 10**20, code=2)  # more than the database can count
@@ -150,7 +150,7 @@ def test_matches_can_be_listed(run, show, data):
 
 
 def test_control_characters_in_a_league_do_not_reach_the_terminal(write, show, data):
-    """A league of somebody else may hold orders to it: ESC, and CSI in one byte; JSON escapes them anyway."""
+    """Names in a foreign run folder may contain ESC or CSI; JSON escapes them anyway."""
     league = write()
     league.duel("main@0+", "random", [1], kind="train", player="main", reason="why\x1b[31m\x9b2J\x07")
     league.store.commit()
@@ -160,8 +160,8 @@ def test_control_characters_in_a_league_do_not_reach_the_terminal(write, show, d
 
 
 @pytest.mark.parametrize("view", VIEWS)
-def test_names_in_a_league_are_no_orders_to_the_terminal(write, view, show):
-    """An anchor of somebody else may be called by one, and be rated; pictures of it are not drawn here."""
+def test_names_with_control_characters_are_escaped(write, view, show):
+    """An anchor of a foreign run may have such a name; plots are not tested here."""
     league = write(anchors=("random", "\x1b[31mred"))
     league.duel("random", "\x1b[31mred", [1, 0, 1])
     league.store.commit()
@@ -175,14 +175,14 @@ def test_a_sound_league_verifies(run, show, data):
 
 
 def test_a_contradiction_exits_with_1(run, show):
-    """The problem has a line of its own."""
+    """Every problem has its own line."""
     next((run / "models").glob("*.safetensors")).unlink()
     assert "cannot be read" in show(run, "verify", code=1)
 
 
 @pytest.mark.parametrize("view", VIEWS)
 def test_an_empty_league_can_be_shown(tmp_path, view, show, data):
-    """Before the first match there is little to see, and no error."""
+    """Before the first match every view works."""
     with Store.create(tmp_path, {"seed": 1}) as store:
         League(store, players={"main": ("player", None)}, anchors=["random"], seats=SEATS)
         store.commit()
@@ -192,13 +192,13 @@ def test_an_empty_league_can_be_shown(tmp_path, view, show, data):
 
 @pytest.mark.parametrize("view", VIEWS)
 def test_a_run_that_has_only_just_begun_can_be_shown(tmp_path, view, show):
-    """Between the creation of the folder and its players."""
+    """Every view works before the players are stored."""
     with Store.create(tmp_path, {"seed": 1}):
         assert show(tmp_path, view)
 
 
 def test_a_folder_without_a_run_is_one_line(tmp_path, show):
-    """The error says what the folder lacks."""
+    """The error names the missing file."""
     with pytest.raises(RunError, match="is not a run folder"):
         show(tmp_path)
 
@@ -206,28 +206,28 @@ def test_a_folder_without_a_run_is_one_line(tmp_path, show):
 @pytest.mark.parametrize(
     "words", [["payoffs", "RUN"], ["RUN", "payoffs"], ["--json", "RUN", "payoffs"], ["payoffs", "--json", "RUN"]]
 )
-def test_a_command_may_stand_before_or_behind_the_run(run, show, words):
-    """As do options."""
+def test_a_command_may_precede_or_follow_the_run(run, show, words):
+    """Options may precede or follow the run too."""
     text = show(*(run if word == "RUN" else word for word in words))
     assert ('"payoffs": [' in text) == ("--json" in words)
     assert "main@2+" in text
 
 
 def test_options_of_a_command_may_follow_a_run(run, show):
-    """Also where the run comes first."""
+    """Also if the run precedes the command."""
     assert len(show(run, "matches", "--last", 1).splitlines()) == 3
     assert len(show("matches", run, "--last", 1).splitlines()) == 3
 
 
 @pytest.mark.parametrize("words", [["--from", "mix", "RUN", "promote"], ["RUN", "--from", "mix", "promote"]])
 def test_the_value_of_an_option_is_no_command(run, show, words):
-    """It may be called like one: a pool, or the folder of pictures."""
+    """A pool or an output folder may have the name of a command."""
     with pytest.raises(ConfigError, match="there is no pool 'mix'; there are: history"):
         show(*(run if word == "RUN" else word for word in words))
 
 
-def test_a_folder_called_like_a_command_is_meant_by_its_path(run, show, tmp_path, monkeypatch):
-    """The word alone is the command."""
+def test_a_folder_with_the_name_of_a_command_needs_a_path(run, show, tmp_path, monkeypatch):
+    """The bare word is the command."""
     run.rename(tmp_path / "pools")
     monkeypatch.chdir(tmp_path)
     assert "history" in show("pools", "./pools")
@@ -236,7 +236,7 @@ def test_a_folder_called_like_a_command_is_meant_by_its_path(run, show, tmp_path
 
 
 def test_an_unknown_command_is_a_usage_error(run, show):
-    """The message lists the commands; so does help."""
+    """The message and --help list the commands."""
     assert "expected one of overview, payoffs" in show(run, "payofs", code=2)
     assert "expected one of overview, payoffs" in show("payofs", run, code=2)
     assert "No such option" in show(run, "--jsn", code=2)
@@ -244,7 +244,7 @@ def test_an_unknown_command_is_a_usage_error(run, show):
 
 
 def test_help_is_light():
-    """It needs neither numpy nor rich, and no run."""
+    """--help imports neither numpy nor rich, and needs no run."""
     code = (
         "import sys; from ludus.__main__ import main; assert main(['league', '--help']) == 0\n"
         "sys.exit(bool({'numpy', 'rich', 'torch', 'matplotlib', 'openskill'} & set(sys.modules)))"
@@ -252,8 +252,8 @@ def test_help_is_light():
     subprocess.run([sys.executable, "-c", code], stdout=subprocess.DEVNULL, check=True, timeout=60)
 
 
-def test_looking_does_not_import_torch(run):
-    """It must be quick, also on a computer without torch."""
+def test_views_do_not_import_torch(run):
+    """Views must be fast, and work without torch."""
     code = (
         "import sys; from ludus.__main__ import main; sys.exit(main(['league', sys.argv[1]]) or 'torch' in sys.modules)"
     )

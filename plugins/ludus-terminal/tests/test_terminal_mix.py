@@ -1,4 +1,4 @@
-"""``ludus league mix``: who was asked for, who was met, and how the matches were shared."""
+"""``ludus league mix``: scheduled and played opponents, and the shares of the matches."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ludus_terminal.mix import kind_of_reason
     ],
 )
 def test_reasons_have_kinds(reason, kind):
-    """Numbers are left out, so that the same reason is one."""
+    """Numbers are removed, so that equal reasons are grouped."""
     assert kind_of_reason(reason) == kind
 
 
@@ -43,8 +43,8 @@ def made(write):
     return made
 
 
-def test_what_was_asked_for_stands_beside_what_was_played(made, data):
-    """By kind of reason and opponents, also where nothing was played."""
+def test_scheduled_and_played_matches_are_counted(made, data):
+    """Matches are counted by kind of reason and opponents, also where none was played."""
     rows = data("mix", made.folder)["opponents"]
     found = {(row["player"], row["reason"], row["opponents"]): (row["asked"], row["played"]) for row in rows}
     assert found == {
@@ -61,15 +61,15 @@ def test_what_was_asked_for_stands_beside_what_was_played(made, data):
 
 
 def test_players_have_shares(made, data):
-    """Those that the league wants now, and those of the matches played; evaluations do not count."""
+    """Players have configured shares and shares of the training matches; evaluation matches do not count."""
     players = {row["player"]: row for row in data("mix", made.folder)["players"]}
     assert (players["main"]["share_wanted"], players["main"]["matches"]) == (0.75, 18)
     assert players["main"]["share_played"] == 18 / 24
     assert (players["other"]["share_wanted"], players["other"]["share_played"]) == (0.25, 6 / 24)
 
 
-def test_who_has_left_is_wanted_no_more(made, data):
-    """Of a league that goes on without it, nobody wants matches of it; those that it played are counted."""
+def test_a_removed_player_has_no_configured_share(made, data):
+    """The matches of a player that the configuration no longer has are still counted."""
     made.store.set_meta("matchmaking", {"shares": {"main": 3.0}})
     made.store.commit()
     players = {row["player"]: row for row in data("mix", made.folder)["players"]}
@@ -78,14 +78,14 @@ def test_who_has_left_is_wanted_no_more(made, data):
 
 
 def test_the_mix_is_shown(made, show):
-    """As two tables."""
+    """The mix is shown as two tables."""
     lines = [line.split() for line in show("mix", made.folder).splitlines()]
     assert ["main", "75.0%", "75.0%", "18"] in lines
     assert ["main", "pfsp", "its", "past", "25.0%", "22.2%", "4"] in lines
 
 
-def test_what_was_wanted_of_late_stands_beside_what_was_played(made, data, show):
-    """Over the last half of the ticks, by the metrics; counts that begin anew at a resume take nothing away."""
+def test_late_shares_cover_the_last_half_of_the_ticks(made, data, show):
+    """Shares are computed from the metrics; counts that restart when a run is resumed are ignored."""
     moments = [(0.5, 0, 0, 0, 0), (0.5, 30, 30, 400, 400), (0.75, 10, 10, 400, 400), (0.25, 40, 20, 1000, 600)]
     moments.append((0.25, 45, 35, 1100, 700))
     lines = []
@@ -96,7 +96,7 @@ def test_what_was_wanted_of_late_stands_beside_what_was_played(made, data, show)
         lines.append(json.dumps({"t": float(t), "d": 0, "m": values}))
     (made.folder / "metrics.jsonl").write_text("\n".join(lines) + "\n")
     late = {row["player"]: row for row in data("mix", made.folder)["late"]}
-    # of 120 ticks the last 60: 40 while 0.75 was wanted and 20 while 0.25 was; 35 of them of main
+    # the last 60 of 120 ticks: 40 at a configured share of 0.75 and 20 at 0.25; main played 35 of them
     assert late["main"]["wanted"] == pytest.approx((40 * 0.75 + 20 * 0.25) / 60)
     assert late["main"]["played"] == pytest.approx(35 / 60)
     assert late["main"]["learned"] == pytest.approx(700 / 1000)
@@ -104,13 +104,13 @@ def test_what_was_wanted_of_late_stands_beside_what_was_played(made, data, show)
     assert ["main", "58.3%", "58.3%", "70.0%"] in [line.split() for line in show("mix", made.folder).splitlines()]
 
 
-def test_without_metrics_nothing_is_said_of_late(made, data):
-    """A run need not write any."""
+def test_without_metrics_there_are_no_late_shares(made, data):
+    """A run may have no metrics."""
     assert data("mix", made.folder)["late"] == []
 
 
 def test_a_league_without_matches_has_a_mix(write, data):
-    """Everything is 0, nothing is divided by it."""
+    """All shares are 0, without a division by zero."""
     made = write()
     made.store.commit()
     mix = data("mix", made.folder)

@@ -1,4 +1,4 @@
-"""Sides play on equal terms, and the record is the first one's."""
+"""Sides play paired matches, and the record is that of the first side."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 from ludus.environment import EnvironmentSpec, Role, RoleTick, Tick
-from ludus_terminal.pairs import Record, play_pair
+from ludus_terminal.evaluate import Record, play_pair
 
 
 class Game:
-    """A batch of matches of three ticks in which everybody acts; team 0 wins unless told otherwise.
+    """A batch of matches of three ticks in which all seats act; by default team 0 wins.
 
     Args:
-        teams: By role, of each seat.
-        num_matches: B.
-        outcome: Of the teams.
+        teams: Team of each seat, by role.
+        num_matches: Number of matches B.
+        outcome: Outcome of the teams.
     """
 
     def __init__(self, teams, num_matches, outcome=None):
@@ -28,7 +28,7 @@ class Game:
         self.clock, self.seeds, self.received = np.full(num_matches, -1), [], []
 
     def tick(self, ended, *, reward):
-        """Return what everybody sees; the first seat of each role earns 1 on every step."""
+        """Return a tick; the first seat of each role earns 1 on every step."""
         roles = {}
         for name, row in self.teams.items():
             shape = (self.num_matches, len(row))
@@ -52,7 +52,7 @@ class Game:
 
 
 class Agent:
-    """Plays its number."""
+    """An agent that always plays its number."""
 
     def __init__(self, number):
         self.number = number
@@ -65,12 +65,12 @@ class Agent:
 
 
 def sides(*numbers, roles=("player",)):
-    """Return sides that play their numbers in every role."""
+    """Return sides of agents that play their numbers in every role."""
     return [{role: Agent(number) for role in roles} for number in numbers]
 
 
 def test_both_sides_play_the_same_seeds_from_both_seats():
-    """Team 0 always wins here, so equal sides share the points."""
+    """Team 0 always wins, so both sides score one half."""
     game = Game({"player": (0, 1)}, 4)
     record = play_pair(game, sides(1, 2), matches=9, seed=3)
     assert record == Record(wins=5, draws=0, losses=5, mean_return=1.5, mean_ticks=3.0)
@@ -80,7 +80,7 @@ def test_both_sides_play_the_same_seeds_from_both_seats():
 
 
 def test_roles_are_not_exchanged():
-    """The cat stays the cat."""
+    """In a game of two roles every side keeps its role."""
     game = Game({"cat": (0,), "mouse": (1, 1)}, 2)
     record = play_pair(game, sides(1, 2, roles=("cat", "mouse")), matches=4, seed=3)
     assert (record.wins, record.losses) == (4, 0)
@@ -88,13 +88,13 @@ def test_roles_are_not_exchanged():
 
 
 def test_equal_outcomes_are_draws():
-    """The best of the others counts."""
+    """The outcome is compared with the best other team."""
     record = play_pair(Game({"player": (0, 1, 2)}, 2, [0.5, 0.5, 0.0]), sides(1, 2, 3), matches=6, seed=3)
     assert (record.wins, record.draws, record.losses) == (0, 4, 2)
 
 
 @pytest.mark.parametrize(("points", "record"), [(1.0, (4, 0, 0)), (0.5, (0, 4, 0)), (0.0, (0, 0, 4))])
-def test_one_who_plays_alone_is_above_or_below_a_draw(points, record):
-    """There is nobody else to compare with."""
+def test_a_single_team_is_compared_with_a_draw(points, record):
+    """A game of one team has no other outcome to compare with."""
     played = play_pair(Game({"player": (0,)}, 2, [points]), sides(1), matches=4, seed=3)
     assert (played.wins, played.draws, played.losses) == record

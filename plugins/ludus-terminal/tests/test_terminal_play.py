@@ -23,7 +23,7 @@ MODULE = "ludus_test_play_components"
 
 @pytest.fixture(autouse=True)
 def _only_dummy(monkeypatch):
-    """Leave out whatever else is installed."""
+    """Load only the plugins that the tests need."""
     monkeypatch.setenv("LUDUS_ALLOW_PLUGINS", "dummy,ratings,terminal")
 
 
@@ -48,7 +48,7 @@ PERFECT = ("play", *COUNT, "--opponent", "dummy-perfect")
 
 
 def test_play_shows_the_match_and_the_legal_moves(ludus):
-    """A person sees the game as text and what can be typed."""
+    """The game is printed as text, with the legal moves."""
     _, out = ludus(*PERFECT, typed="")
     assert "you: seat 0 (player); opponent: dummy-perfect; seed 1" in out
     assert "of 4, seat 0 to move" in out
@@ -56,7 +56,7 @@ def test_play_shows_the_match_and_the_legal_moves(ludus):
 
 
 def test_play_to_the_end(ludus):
-    """Typed moves are played, and the result is told from the person's side."""
+    """Typed moves are played, and the result is that of the user."""
     target = ("--env", "dummy-count", "--set", "dummy-count.target=2", "--set", "dummy-count.most=2")
     results = set()
     for seed in range(8):  # matches start at a count drawn from the seed
@@ -68,44 +68,44 @@ def test_play_to_the_end(ludus):
 
 
 def test_play_from_another_seat(ludus):
-    """The opponent moves first when the person sits in seat 1."""
+    """The opponent moves first if the user has seat 1."""
     status, out = ludus(*PERFECT, "--seat", "1", typed="quit\n")
     assert status == 0
     assert "you: seat 1 (player)" in out
     assert "seat 1 to move" in out or "you lost" in out
 
 
-def test_wrong_input_is_one_line_and_asked_again(ludus):
-    """What is not a move is answered by one line and another question."""
+def test_wrong_input_repeats_the_prompt(ludus):
+    """Input that is not a move prints one line and the prompt again."""
     _, out = ludus(*PERFECT, typed="abc\nquit\n")
     assert out.count("type a number from 1 to 3") == 1
     assert out.count("your move (or quit): ") == 2
 
 
-def test_illegal_move_is_one_line_and_asked_again(ludus):
-    """A move that the rules forbid now is answered by the legal ones."""
+def test_an_illegal_move_repeats_the_prompt(ludus):
+    """An illegal move prints the legal ones and the prompt again."""
     _, out = ludus(*PERFECT, typed="3\nquit\n")
     assert "3 is not legal now; legal: 1 2\n" in out
     assert out.count("your move (or quit): ") == 2
 
 
 def test_empty_lines_are_ignored(ludus):
-    """Pressing return asks again without a complaint."""
+    """An empty line prints the prompt again."""
     _, out = ludus(*PERFECT, typed="\n\nquit\n")
     assert out.count("your move (or quit): ") == 3
     assert "type a number" not in out
 
 
 @pytest.mark.parametrize("typed", ["quit\n", "QUIT\n", "exit\n", ""])
-def test_leaving(ludus, typed):
-    """Both ``quit`` and the end of input end the match politely."""
+def test_quit(ludus, typed):
+    """``quit`` and the end of input end the match."""
     status, out = ludus(*PERFECT, typed=typed)
     assert status == 0
     assert out.endswith("bye\n")
 
 
 def test_ctrl_c(ludus, monkeypatch):
-    """Ctrl-C ends the command as everywhere else."""
+    """Ctrl-C ends the command with the usual status."""
 
     def interrupt(_prompt):
         raise KeyboardInterrupt
@@ -125,7 +125,7 @@ def test_seat_out_of_range(ludus):
 
 @pytest.mark.parametrize("command", [PERFECT, ("watch", *COUNT, "--seats", "dummy-perfect", "dummy-random")])
 def test_a_seed_out_of_range(ludus, command):
-    """It is wrong usage; the largest one can be played, and so can the matches after the first."""
+    """A seed out of range is wrong usage; the largest seed works, also for several matches."""
     for seed in (-1, 2**63):
         status, out = ludus(*command, "--seed", str(seed))
         assert status == 2
@@ -136,14 +136,14 @@ def test_a_seed_out_of_range(ludus, command):
 
 
 def test_opponent_is_needed_without_a_run(ludus):
-    """Without a run there is no default opponent, but a list of those that play."""
+    """Without a run there is no default opponent; the message lists the agents that play the game."""
     status, out = ludus("play", "--env", "dummy-count")
     assert status == 1
     assert out == "error: --opponent: missing; agents that play dummy-count: dummy-perfect, dummy-random\n"
 
 
 def test_agents_of_other_games_are_not_offered(ludus):
-    """The list leaves out agents that play something else."""
+    """The list leaves out agents of other games."""
     _, out = ludus("play", "--env", "dummy-guess")
     assert out == "error: --opponent: missing; agents that play dummy-guess: dummy-random\n"
 
@@ -162,7 +162,7 @@ def test_agents_of_other_games_are_not_offered(ludus):
     ],
 )
 def test_mistakes_are_one_line(ludus, arguments, problem):
-    """What cannot be played is said in one line, without a traceback."""
+    """A mistake prints one line, without a traceback."""
     status, out = ludus(*arguments)
     assert status == 1
     assert out.startswith("error: ")
@@ -185,7 +185,7 @@ def test_watch(ludus):
 
 
 def test_watch_several_matches(ludus):
-    """Several matches are added up."""
+    """The results of several matches are added up."""
     _, out = ludus(*BOTS, "--matches", "4")
     *_, last = out.splitlines()
     points = [float(part.split()[-1]) for part in last.removeprefix("total: ").split(",")]
@@ -194,7 +194,7 @@ def test_watch_several_matches(ludus):
 
 
 def test_watch_matches_differ(ludus):
-    """Each of several matches has a seed of its own."""
+    """Every match has its own seed."""
     _, out = ludus("watch", *COUNT, "--delay", "0", "--seats", "dummy-perfect", "dummy-perfect", "--matches", "8")
     _, *matches = out.replace("; seed 1\n", "match").split("match")
     shown = {tuple(line for line in match.splitlines() if line.startswith("count")) for match in matches[:8]}
@@ -207,7 +207,7 @@ def test_watch_repeats_with_the_seed(ludus):
 
 
 def test_watch_waits(ludus, monkeypatch):
-    """The delay lies between ticks."""
+    """The delay is between ticks."""
     waits = []
     monkeypatch.setattr(module.time, "sleep", waits.append)
     ludus(*BOTS[:-5], "--delay", "0.25", *BOTS[-3:])
@@ -277,7 +277,7 @@ class Vote:
 
 
 class Fixed:
-    """Always gives the same vote."""
+    """An agent that always gives the same vote."""
 
     value = 0
     resets = []  # noqa: RUF012 - of all instances
@@ -321,8 +321,8 @@ def test_two_participants_alternate_over_three_teams(ludus):
 
 
 @pytest.mark.usefixtures("_vote")
-def test_agents_forget_between_matches(ludus):
-    """Every seat's agent is reset at the start of every match."""
+def test_agents_are_reset_between_matches(ludus):
+    """The agent of every seat is reset at the start of every match."""
     Fixed.resets.clear()
     ludus("watch", "--env", "vote", "--seats", "low", "low", "--delay", "0", "--matches", "2")
     assert Fixed.resets == [0, 1, 2, 0, 1, 2]
@@ -347,8 +347,8 @@ def test_the_list_of_moves_is_cut(ludus, monkeypatch):
 
 
 @pytest.mark.usefixtures("_vote")
-def test_moves_whose_names_hold_spaces_are_told_apart(ludus, monkeypatch):
-    """By commas."""
+def test_move_names_with_spaces_are_separated_by_commas(ludus, monkeypatch):
+    """Other move names are separated by spaces."""
     monkeypatch.setattr(module, "_MAX_LISTED", 2)
     monkeypatch.setattr(Vote, "action_name", lambda _self, _role, action: f"{action[0]} {action[1]}")
     _, out = ludus("play", "--env", "vote", "--opponent", "low", typed="")
@@ -384,7 +384,7 @@ def test_play_against_the_newest_model(ludus, run_dir):
 
 @pytest.mark.parametrize("name", ["hero@1", "hero@latest", "rock", "dummy-random"])
 def test_play_against_any_participant(ludus, run_dir, name):
-    """A model, an anchor or an installed agent makes its moves until the match is over."""
+    """A model, an anchor or an installed agent plays until the match ends."""
     status, out = ludus("play", str(run_dir), "--opponent", name, typed="1\n" * 20)
     assert status == 0
     assert out.endswith(("you won\n", "you lost\n"))
@@ -413,7 +413,7 @@ def test_overrides_of_a_run(ludus, run_dir):
     ],
 )
 def test_opponents_that_do_not_exist(ludus, run_dir, name, problem):
-    """A participant that cannot play is one line."""
+    """The error for a participant that cannot play is one line."""
     status, out = ludus("play", str(run_dir), "--opponent", name)
     assert status == 1
     assert out.startswith("error: ")
@@ -421,7 +421,7 @@ def test_opponents_that_do_not_exist(ludus, run_dir, name, problem):
 
 
 def test_agents_are_listed_for_a_game():
-    """Those for other games are left out."""
+    """Agents of other games are left out."""
     assert "dummy-perfect" in module.agents_for("dummy-count")
     assert "dummy-perfect" not in module.agents_for("dummy-guess")
     with pytest.raises(UnknownComponent):

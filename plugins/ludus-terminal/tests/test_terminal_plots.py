@@ -1,4 +1,4 @@
-"""``ludus league plot``: every picture shows what is in the log."""
+"""``ludus league plot``: every plot shows data of the log."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NAMES = ("payoffs", "ratings", "lineage", "pools", "opponents", "shares")
 
 @pytest.fixture
 def made(write):
-    """Return a league of two players, with a reset, a pool that somebody leaves, and metrics."""
+    """Return a league of two players, with a reset, a pool that a model leaves, and metrics."""
     made = write({"main": ("player", None), "other": ("player", None)})
     made.freeze("main")
     made.freeze("other")
@@ -37,15 +37,15 @@ def made(write):
 
 
 def draw(made, name):
-    """Draw one picture and return its first axes."""
+    """Draw one plot and return its first axes."""
     figure = Figure()
     with open_run(made.folder) as run:
         assert plots._DRAWINGS[name](run, figure)
     return figure.axes
 
 
-def test_every_picture_becomes_a_file(made, data, tmp_path):
-    """In a folder that is made; they are PNG files with something in them."""
+def test_every_plot_is_written(made, data, tmp_path):
+    """The folder is created, and the PNG files are not empty."""
     files = data("plot", made.folder, "--out", tmp_path / "a" / "b")["files"]
     assert files == [str(tmp_path / "a" / "b" / f"{name}.png") for name in NAMES]
     for name in NAMES:
@@ -54,16 +54,16 @@ def test_every_picture_becomes_a_file(made, data, tmp_path):
         assert len(content) > 5000
 
 
-def test_an_empty_league_has_no_pictures(write, show, tmp_path):
-    """And says so."""
+def test_an_empty_league_has_no_plots(write, show, tmp_path):
+    """A line states that there is nothing to draw."""
     made = write()
     made.store.commit()
     assert "nothing to draw yet" in show("plot", made.folder, "--out", tmp_path / "out")
     assert list((tmp_path / "out").iterdir()) == []
 
 
-def test_pictures_of_an_earlier_plot_are_replaced(made, write, show, tmp_path):
-    """Also those of which there is nothing to draw now; other files stay."""
+def test_earlier_plots_are_replaced(made, write, show, tmp_path):
+    """Plots without data are removed; other files stay."""
     show("plot", made.folder, "--out", tmp_path / "out")
     (tmp_path / "out" / "mine.png").write_text("kept")
     fresh = write(name="fresh")
@@ -76,7 +76,7 @@ def test_pictures_of_an_earlier_plot_are_replaced(made, write, show, tmp_path):
 
 
 def test_payoffs_are_a_heat_map(made):
-    """Shares of points, and nothing where two have not met."""
+    """Cells are shares of points; pairs without matches are empty."""
     axes = draw(made, "payoffs")[0]
     assert [label.get_text() for label in axes.get_yticklabels()] == ["main@1", "main@2", "main@3", "other@1", "random"]
     shares = np.ma.filled(axes.images[0].get_array(), np.nan)
@@ -86,7 +86,7 @@ def test_payoffs_are_a_heat_map(made):
 
 
 def test_ratings_are_curves_by_generation(made):
-    """A new generation begins a new curve; bands are 95 % intervals."""
+    """A new generation starts a new curve; bands are 95 % intervals."""
     axes = draw(made, "ratings")[0]
     curves = [line for line in axes.lines if line.get_marker() == "."]
     assert [len(line.get_xdata()) for line in curves] == [2, 1, 1]
@@ -99,17 +99,17 @@ def test_ratings_are_curves_by_generation(made):
 
 
 def test_lineage_marks_resets(made):
-    """A cross where a generation ends, and a line to every model from its parent."""
+    """A cross ends a generation, and a line connects every model with its parent."""
     axes = draw(made, "lineage")[0]
     assert [line.get_marker() for line in axes.lines] == ["o", "o", "X", "o"]
     assert [label.get_text() for label in axes.get_yticklabels()] == ["main", "other"]
     arrows = [text for text in axes.texts if text.arrow_patch is not None]
-    assert len(arrows) == 1  # of main@2; main@3 began anew
+    assert len(arrows) == 1  # of main@2; main@3 begins a new generation
     assert "generation 1" in {text.get_text() for text in axes.texts}
 
 
-def test_pools_show_who_was_in_them_when(made):
-    """One bar for each stay; who has left has an end."""
+def test_pools_show_when_models_were_members(made):
+    """Every stay of a model is one bar, which ends when the model leaves."""
     axes = draw(made, "pools")[0]
     assert axes.get_ylabel() == "history"
     assert [len(bars.get_paths()) for bars in axes.collections] == [1, 1, 1]
@@ -118,7 +118,7 @@ def test_pools_show_who_was_in_them_when(made):
 
 
 def test_opponents_are_bars_of_shares(made):
-    """What was asked for above, what was played below."""
+    """Scheduled matches are above, played matches below."""
     axes = draw(made, "opponents")[0]
     bars = [(bar.get_x(), bar.get_width()) for bars in axes.containers for bar in bars if bar.get_width()]
     assert bars == [(0, 0.75), (0, 0.75), (0.75, 0.25), (0.75, 0.25), (0, 1), (0, 1)]
@@ -126,8 +126,8 @@ def test_opponents_are_bars_of_shares(made):
     assert labels == ["pfsp (other, past)", "self (itself)", "pfsp (main, past)"]
 
 
-def test_shares_are_played_and_wanted(made):
-    """Steps of what was played, dashed what the league wanted."""
+def test_shares_are_played_and_configured(made):
+    """Steps are played shares, dashed lines configured shares."""
     axes = draw(made, "shares")[0]
     played = [patch.get_data().values for patch in axes.patches]
     total = played[0] + played[1]
@@ -138,14 +138,14 @@ def test_shares_are_played_and_wanted(made):
 
 
 def test_a_missing_matplotlib_is_one_line(made, show, tmp_path, monkeypatch):
-    """It says what to install."""
+    """The message names the package to install."""
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(ConfigError, match="pip install"):
         show("plot", made.folder, "--out", tmp_path / "out")
 
 
 def test_time_is_time_of_training(made):
-    """Breaks between a stop and a resume vanish: times are interpolated between models, and end with the run."""
+    """Breaks between sessions are removed: times are interpolated between models, up to the time of the run."""
     made.store.set_counter("elapsed_s", 240.0)
     made.store.commit()
     with open_run(made.folder) as run:

@@ -1,4 +1,4 @@
-"""``ludus plugins`` lists what is installed, with what each plugin offers and what is wrong with it."""
+"""``ludus plugins`` lists the installed plugins with their components and problems."""
 
 from __future__ import annotations
 
@@ -10,25 +10,26 @@ from ludus import Component, Plugins, __main__, load_plugins
 from ludus.hookspecs import KINDS
 from ludus.option import option
 from ludus_terminal import plugins as plugins_command
+from ludus_terminal.plugins import columns
 
 ALLOW_VARIABLE, BLOCK_VARIABLE = "LUDUS_ALLOW_PLUGINS", "LUDUS_BLOCK_PLUGINS"
 
 
 @pytest.fixture(autouse=True)
 def only_dummy(monkeypatch):
-    """Load ludus-dummy and the command alone, whatever else is installed."""
+    """Load only ludus-dummy and the command."""
     monkeypatch.setenv(ALLOW_VARIABLE, "ludus-dummy,ludus-terminal")
     monkeypatch.setenv(BLOCK_VARIABLE, "")
 
 
 def run(capsys, *arguments):
-    """Return what a successful command printed."""
+    """Return the output of a successful command."""
     assert __main__.main(["plugins", *arguments]) == 0
     return capsys.readouterr().out
 
 
 def test_plugins_are_listed(capsys):
-    """Distribution, version, status and what it offers."""
+    """Show distribution, version, status and components of every plugin."""
     out = run(capsys)
     assert "ludus-dummy" in out
     assert "environment: dummy-count, dummy-guess" in out
@@ -36,14 +37,14 @@ def test_plugins_are_listed(capsys):
 
 
 def test_verbose_lists_every_component(capsys):
-    """Each with its kind, name and line."""
+    """Show kind, name and summary of every component."""
     out = run(capsys, "-v")
     assert "environment:dummy-count" in out
     assert "One linear layer per head." in out
 
 
 def test_json_has_everything(capsys):
-    """What a program needs to know."""
+    """--json prints every report."""
     reports = {report["distribution"]: report for report in json.loads(run(capsys, "--json"))}
     dummy = reports["ludus-dummy"]
     assert (dummy["name"], dummy["status"], dummy["problems"]) == ("dummy", "ok", [])
@@ -51,7 +52,7 @@ def test_json_has_everything(capsys):
 
 
 def test_problems_are_lines_below_the_table(capsys, monkeypatch):
-    """Who, what became of it, and why; names that match nothing are told, too."""
+    """Show the plugin, its status and the reason, and names that match no plugin."""
     monkeypatch.setenv(BLOCK_VARIABLE, "dummy,nobody")
     out = run(capsys)
     assert "dummy (ludus-dummy 0.1.0) blocked: blocked by LUDUS_BLOCK_PLUGINS" in out
@@ -59,13 +60,13 @@ def test_problems_are_lines_below_the_table(capsys, monkeypatch):
 
 
 def test_no_plugin_at_all(capsys, monkeypatch):
-    """A fresh installation is told what to do."""
+    """The message states what to install."""
     monkeypatch.setattr(plugins_command, "load_plugins", lambda: Plugins([]))
     assert "no plugin is installed" in run(capsys)
 
 
 def test_show_prints_options(capsys):
-    """Name, type, default, range and meaning of each."""
+    """Show name, type, default, range and meaning of every option."""
     out = run(capsys, "show", "algorithm:dummy-gradient")
     assert "from ludus-dummy 0.1.0, ludus_dummy.algorithm:Gradient" in out
     assert "gamma" in out
@@ -74,7 +75,7 @@ def test_show_prints_options(capsys):
 
 
 def test_show_has_json(capsys):
-    """The same for programs."""
+    """--json prints the same values."""
     data = json.loads(run(capsys, "show", "agent:dummy-perfect", "--json"))
     assert data["environments"] == ["dummy-count"]
     assert data["options"] == [
@@ -90,25 +91,25 @@ def test_show_has_json(capsys):
 
 
 def test_show_without_options(capsys):
-    """A component may have none."""
+    """A component may have no options."""
     assert "no options" in run(capsys, "show", "interface:dummy-reverse")
 
 
 @pytest.mark.parametrize("argument", ["dummy-count", "game:dummy-count", "environment:", "environment"])
 def test_show_explains_its_argument(argument, capsys):
-    """The kinds are listed."""
+    """The message lists the kinds."""
     assert __main__.main(["plugins", "show", argument]) == 1
     assert "expected KIND:NAME, where KIND is one of environment, interface" in capsys.readouterr().err
 
 
-def test_show_guesses(capsys):
-    """A misspelt name is answered with a similar one."""
+def test_show_suggests_a_name(capsys):
+    """The error for a misspelt name suggests a similar one."""
     assert __main__.main(["plugins", "show", "environment:dummy-cuont"]) == 1
     assert "did you mean 'dummy-count'?" in capsys.readouterr().err
 
 
 def test_every_component_installed_can_be_shown(monkeypatch, capsys):
-    """The options of whatever is installed can be written as JSON."""
+    """The options of all installed components can be written as JSON."""
     monkeypatch.delenv(ALLOW_VARIABLE)
     loaded = load_plugins()
     for module in ("ludus.__main__", "ludus_terminal.plugins"):
@@ -119,7 +120,7 @@ def test_every_component_installed_can_be_shown(monkeypatch, capsys):
 
 
 def test_defaults_of_all_sorts_can_be_shown(monkeypatch, capsys):
-    """Lists and tables are data; other objects are shown as text."""
+    """Lists and tables are JSON values; other objects are shown as text."""
 
     @frozen
     class Odd:
@@ -130,3 +131,20 @@ def test_defaults_of_all_sorts_can_be_shown(monkeypatch, capsys):
     options = json.loads(run(capsys, "show", "agent:dummy-perfect", "--json"))["options"]
     assert [entry["default"] for entry in options] == [[1, [2.0, "a"], {"b": None}], "<class 'int'>"]
     assert "<class 'int'>" in run(capsys, "show", "agent:dummy-perfect")
+
+
+def test_cells_are_aligned():
+    """Every column is as wide as its widest cell, and no line ends with spaces."""
+    assert columns([("a", "bb", "c"), ("ddd", "e", "")]) == "a    bb  c\nddd  e"
+
+
+def test_the_last_column_is_wrapped(monkeypatch):
+    """Wrapped lines are aligned, also if the row starts with empty cells."""
+    monkeypatch.setenv("COLUMNS", "50")
+    words = "one two three four five six seven eight nine ten"
+    assert columns([("a", words), ("", words)]).splitlines() == [
+        "a  one two three four five six seven eight nine",
+        "   ten",
+        "   one two three four five six seven eight nine",
+        "   ten",
+    ]

@@ -1,4 +1,4 @@
-"""``ludus league promote``: the candidates, and one of them enters a pool by hand."""
+"""``ludus league promote``: list candidates, and add a model to a pool."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ludus.runs import open_run
 
 @pytest.fixture
 def made(write):
-    """Return a stopped run of four models, of which the third is the best and the last one has not been rated."""
+    """Return a stopped run of four models: the third is the best, the last has no rating."""
     made = write()
     for _ in range(4):
         made.freeze("main")
@@ -31,7 +31,7 @@ def made(write):
 
 
 def test_candidates_are_the_best_rated(made, data):
-    """Three of them unless more are asked for; who has not been rated comes last."""
+    """Three by default; models without a rating come last."""
     found = [candidate["model"] for candidate in data("promote", made.folder)["candidates"]]
     assert found == ["main@3", "main@2", "main@1"]
     assert [candidate["model"] for candidate in data("promote", made.folder, "--top", 9)["candidates"]][3:] == [
@@ -40,7 +40,7 @@ def test_candidates_are_the_best_rated(made, data):
 
 
 def test_candidates_come_with_their_behaviour(made, data):
-    """Length and score of evaluations, and what training said while they were learned."""
+    """Show length and score of evaluation matches, and the means of training metrics while each model was learned."""
     found = {candidate["model"]: candidate for candidate in data("promote", made.folder, "--top", 9)["candidates"]}
     best = found["main@3"]
     assert (best["score"], best["match_ticks"], best["matches"], best["pools"]) == (0.75, 30, 4, ["all"])
@@ -51,7 +51,7 @@ def test_candidates_come_with_their_behaviour(made, data):
 
 
 def test_candidates_are_shown_side_by_side(made, show):
-    """One column for each."""
+    """Every candidate has one column."""
     lines = [line.split() for line in show("promote", made.folder, "--from", "finalists").splitlines()]
     assert ["main@2", "main@1"] in lines
     assert ["score", "0.500", "0.250"] in lines
@@ -59,7 +59,7 @@ def test_candidates_are_shown_side_by_side(made, show):
 
 
 def test_a_candidate_that_was_never_rated_has_no_rating(made, data, show):
-    """What ratings begin from is told of nobody."""
+    """The initial rating is not shown."""
     found = {candidate["model"]: candidate for candidate in data("promote", made.folder, "--top", 9)["candidates"]}
     assert (found["main@4"]["rating"], found["main@4"]["deviation"], found["main@4"]["matches"]) == (None, None, 0)
     assert found["main@1"]["rating"] < 0 < found["main@1"]["deviation"]
@@ -74,14 +74,14 @@ def test_candidates_of_an_unknown_pool(made, show):
 
 
 def test_a_run_without_models_has_no_candidates(write, show):
-    """And says so."""
+    """A line states that there are none."""
     made = write()
     made.store.commit()
     assert "no candidates yet" in show("promote", made.folder)
 
 
 def test_the_chosen_model_enters_the_pool(made, show, data):
-    """Whoever opens the run afterwards finds it there, and the log says so."""
+    """The pool and the pool log have the model afterwards."""
     assert "main@2 is in the new pool chosen now: main@2" in show("promote", made.folder, "main@2", "chosen")
     promoted = data("promote", made.folder, "main@latest", "chosen")
     assert promoted == {"model": "main@4", "pool": "chosen", "new_pool": False, "members": ["main@2", "main@4"]}
@@ -91,7 +91,7 @@ def test_the_chosen_model_enters_the_pool(made, show, data):
 
 
 def test_mistakes_are_one_line(made, show):
-    """What is no frozen model, what is there already, and half a command."""
+    """Test a name that is no frozen model, a model that is in the pool already, and a missing pool."""
     for model, words in (("main", "no frozen model"), ("random", "no frozen model"), ("main@9", "not in this league")):
         with pytest.raises(ConfigError, match=words):
             show("promote", made.folder, model, "chosen")
@@ -101,8 +101,8 @@ def test_mistakes_are_one_line(made, show):
 
 
 @pytest.mark.parametrize("pool", ["", "/x", "*", "*/long", "own", "own/long", "anchors", "x\ny"])
-def test_no_pool_gets_a_name_that_nobody_could_ask_for(made, show, pool):
-    """What matchmakers take for something else, and what is no name; the league stays as it was."""
+def test_reserved_pool_names_are_rejected(made, show, pool):
+    """Names that matchmakers interpret, and invalid names, leave the league unchanged."""
     with pytest.raises(ConfigError, match=r"^pool .*: expected a name such as"):
         show("promote", made.folder, "main@1", pool)
     with open_run(made.folder) as run:
@@ -111,12 +111,12 @@ def test_no_pool_gets_a_name_that_nobody_could_ask_for(made, show, pool):
 
 @pytest.mark.parametrize("pool", ["main/superior", "main/superior/long", "Promoted", "the best"])
 def test_any_other_pool_may_be_entered(made, show, pool):
-    """Matchmakers and rules call theirs as their options say, such as the pools of the models that a person judged."""
+    """Options of matchmakers and rules choose the names of pools, such as a pool for promoted models."""
     assert f"main@1 is in the new pool {pool} now" in show("promote", made.folder, "main@1", pool)
 
 
 def test_a_run_that_goes_on_must_be_stopped_first(write, show):
-    """Its coordinator is the one writer of the league."""
+    """Only the coordinator writes the league of a running run."""
     made = write()
     made.freeze("main")
     made.store.commit()

@@ -1,4 +1,4 @@
-"""``ludus league ratings`` and ``compare``: from the log, by several methods."""
+"""``ludus league ratings`` and ``compare`` rate participants from the log by several methods."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CHASE = (Seat("cat", 0, 0), *(Seat("mouse", i, 1) for i in range(4)))
 
 @pytest.fixture
 def made(write):
-    """Return a league of two models and an anchor, of which live weights are no part."""
+    """Return a league of two models and an anchor; matches of live weights do not count."""
     made = write()
     made.freeze("main")
     made.freeze("main")
@@ -41,7 +41,7 @@ def by_name(rows):
 
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_rates_from_the_log(made, show, data, method):
-    """Only evaluations between frozen models and anchors count: 4 matches each, 8 of the anchor."""
+    """Only evaluation matches between frozen models and anchors count: 4 of each model, 8 of the anchor."""
     ratings = data("ratings", made.folder, "--method", method)
     assert ratings["method"] == method
     order = [(row["participant"], row["matches"]) for row in ratings["ratings"]]
@@ -51,16 +51,16 @@ def test_every_method_rates_from_the_log(made, show, data, method):
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_without_matches_nobody_is_rated(write, show, data, method):
-    """And nothing breaks."""
+def test_without_matches_there_are_no_ratings(write, show, data, method):
+    """An empty log is no error."""
     made = write()
     made.store.commit()
     assert data("ratings", made.folder, "--method", method)["ratings"] == []
     assert show("ratings", made.folder, "--method", method)
 
 
-def test_bradley_terry_is_what_matchmakers_see(made, data):
-    """The same numbers as those of the league."""
+def test_bradley_terry_equals_the_ratings_of_the_league(made, data):
+    """Matchmakers read the same numbers."""
     found = by_name(data("ratings", made.folder))
     for name, row in found.items():
         rating = made.league.rating(name)
@@ -82,7 +82,7 @@ def test_elo_goes_through_the_log(made, data):
 
 
 def test_shares_add_up(made, data):
-    """Nash and alpha-rank give everybody a share; the best one has all of it here."""
+    """Nash and alpha-rank give every participant a share; the best one has all of it here."""
     for method in ("nash", "alpha-rank"):
         found = by_name(data("ratings", made.folder, "--method", method))
         assert sum(row["share"] for row in found.values()) == pytest.approx(1)
@@ -90,7 +90,7 @@ def test_shares_add_up(made, data):
 
 
 def test_a_cycle_shares_evenly(write, data):
-    """Where everybody beats the next one nobody is the best."""
+    """In a cycle of wins all participants have equal shares."""
     made = write()
     for _ in range(3):
         made.freeze("main")
@@ -104,7 +104,7 @@ def test_a_cycle_shares_evenly(write, data):
 
 @pytest.fixture
 def chase(write):
-    """Return a league of one against four: cats and mice, of which the second ones are better."""
+    """Return a league of one cat against four mice, in which the second model of each role is better."""
     made = write({"tom": ("cat", 0), "jerry": ("mouse", 1)}, anchors=("random",), seats=CHASE)
     for player in ("tom", "tom", "jerry", "jerry"):
         made.freeze(player)
@@ -119,7 +119,7 @@ def chase(write):
 
 @pytest.mark.parametrize("method", METHODS)
 def test_sides_of_an_asymmetric_game_are_rated(chase, data, method):
-    """Four seats of one model are one participant; the better cat and the better mouse come first of their kind."""
+    """Four seats of one model are one participant; the better cat and the better mouse come first in their roles."""
     found = by_name(data("ratings", chase.folder, "--method", method))
     key = "share" if method in ("nash", "alpha-rank") else "mean"
     assert found["tom@2"][key] > found["tom@1"][key]
@@ -128,15 +128,15 @@ def test_sides_of_an_asymmetric_game_are_rated(chase, data, method):
 
 
 def test_roles_have_shares_of_their_own(chase, data):
-    """Anchors may sit in any role, so they have none."""
+    """Anchors may play any role, so they have no shares."""
     for method in ("nash", "alpha-rank"):
         found = by_name(data("ratings", chase.folder, "--method", method))
         assert "random" not in found
         assert (found["tom@2"]["share"], found["jerry@2"]["share"]) == pytest.approx((1, 1), abs=1e-6)
 
 
-def test_too_many_models_of_two_roles_are_told_before_memory_is_full(write, show):
-    """Alpha-rank makes a table of all pairs against all pairs."""
+def test_too_many_models_of_two_roles_are_an_error(write, show):
+    """Alpha-rank would allocate a table of all pairs against all pairs."""
     made = write({"tom": ("cat", 0), "jerry": ("mouse", 1)}, seats=CHASE)
     for player in ("tom", "jerry"):
         for _ in range(64):
@@ -149,14 +149,14 @@ def test_too_many_models_of_two_roles_are_told_before_memory_is_full(write, show
 
 
 def test_a_missing_openskill_is_one_line(made, show, monkeypatch):
-    """It says what to install."""
+    """The message names the package to install."""
     monkeypatch.setitem(sys.modules, "openskill.models", None)
     with pytest.raises(ConfigError, match="pip install openskill"):
         show("ratings", made.folder, "--method", "openskill")
 
 
-def test_evaluations_can_be_cut_and_widened(made):
-    """Others leave with their matches, newcomers have none."""
+def test_evaluations_can_be_restricted_and_extended(made):
+    """Removed participants lose their matches, added ones have none."""
     with open_run(made.folder) as run:
         table = evaluations(run)
     assert table.names == ("main@1", "main@2", "random")
@@ -171,7 +171,7 @@ def test_evaluations_can_be_cut_and_widened(made):
 
 @pytest.fixture
 def rivals(write):
-    """Return a maker of leagues of two models that met each other on paired seeds, and the anchor."""
+    """Return a function that creates leagues of an anchor and two models that played on paired seeds."""
 
     def make(first, second, *, against_random=()):
         made = write()
@@ -188,7 +188,7 @@ def rivals(write):
 
 
 def test_matches_with_exchanged_seats_are_pairs(rivals, data):
-    """Whoever sits first wins: 40 matches on 20 seeds tell that they are equal, as precisely as pairs can."""
+    """The first seat always wins: 40 matches on 20 seeds show equal strength, with the deviation of pairs."""
     answer = data("compare", rivals([0] * 20, [1] * 20), "main@1", "main@2")
     assert (answer["a"], answer["b"], answer["verdict"]) == ("main@1", "main@2", "undecided")
     direct = answer["direct"]
@@ -206,7 +206,7 @@ def test_matches_with_exchanged_seats_are_pairs(rivals, data):
     ],
 )
 def test_the_answer_is_one_sentence(rivals, show, data, points, verdict, words):
-    """With the number of matches that would decide it, where one follows."""
+    """It names the number of matches that would decide the comparison, if that is known."""
     folder = rivals(points, points)
     answer = data("compare", folder, "main@1", "main@2")
     text = " ".join(show("compare", folder, "main@1", "main@2").split())
@@ -215,8 +215,8 @@ def test_the_answer_is_one_sentence(rivals, show, data, points, verdict, words):
     assert (answer["more_matches"] == 0) == (verdict != "undecided")
 
 
-def test_common_opponents_tell_of_those_who_never_met(rivals, show, data):
-    """The answer rests on others then."""
+def test_participants_are_compared_through_common_opponents(rivals, show, data):
+    """Without matches between them the comparison rests on other matches."""
     folder = rivals([], [], against_random=([0] * 30 + [1] * 10, [1] * 30 + [0] * 10))
     answer = data("compare", folder, "main@1", "main@2")
     assert (answer["verdict"], answer["direct"]["score"]) == ("better", None)
@@ -226,20 +226,20 @@ def test_common_opponents_tell_of_those_who_never_met(rivals, show, data):
 
 
 def test_contradictions_are_shown(rivals, show):
-    """Own matches count alone."""
+    """Only matches between the two count then."""
     folder = rivals([0] * 40, [0] * 40, against_random=([0] * 50, [1] * 50))
     text = show("compare", folder, "main@1", "main@2")
     assert "main@2 is worse than main@1." in text
     assert "contradict each other" in text
 
 
-def test_strangers_cannot_be_compared(rivals, show):
+def test_unconnected_participants_cannot_be_compared(rivals, show):
     """No chain of matches connects them."""
     assert "no matches connect them" in show("compare", rivals([], []), "main@1", "idle")
 
 
 def test_names_are_resolved(made, show, data):
-    """As elsewhere; live weights, and one and the same, are mistakes."""
+    """Names resolve as in other commands; live weights and two equal names are errors."""
     assert data("compare", made.folder, "main@1", "main@latest")["b"] == "main@2"
     with pytest.raises(ConfigError, match="still learning"):
         show("compare", made.folder, "main@1", "main")
@@ -250,14 +250,14 @@ def test_names_are_resolved(made, show, data):
 
 
 def test_cats_are_compared_through_mice(chase, data):
-    """Two of one role can never meet."""
+    """Two models of one role never play each other."""
     answer = data("compare", chase.folder, "tom@1", "tom@2")
     assert (answer["direct"]["matches"], answer["verdict"]) == (0, "undecided")
     assert answer["indirect"]["mean"] > 0
 
 
 def test_matches_in_one_team_are_no_evidence(write, data):
-    """Nor are those in which somebody holds both sides."""
+    """Matches in which one participant holds both sides do not count either."""
     made = write({"tom": ("cat", 0), "jerry": ("mouse", 1)}, anchors=("random",), seats=CHASE)
     for _ in range(2):
         made.freeze("jerry")
@@ -269,7 +269,7 @@ def test_matches_in_one_team_are_no_evidence(write, data):
 
 
 def test_a_comparison_needs_memory_for_pairs_that_met(write):
-    """A table of all 500 x 500 pairs would take 2 MB, and there were several."""
+    """One table of all 500 x 500 pairs would take 2 MB."""
     made = write()
     made.freeze("main")
     file = made.league.models["main@1"]
@@ -287,7 +287,7 @@ def test_a_comparison_needs_memory_for_pairs_that_met(write):
 
 
 def test_ratings_follow_known_strengths(write, data):
-    """Every method puts five models of different strength in order."""
+    """Every method ranks five models by their strength."""
     made, rng = write(), np.random.default_rng(0)
     for _ in range(5):
         made.freeze("main")

@@ -1,4 +1,4 @@
-"""Views of a league that really trained: coordinator, samplers and learners in one process."""
+"""Views of a league trained with coordinator, samplers and learners in one process."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_evaluations_come_in_pairs(folder, data):
 
 
 def test_the_mix_counts_the_training_matches(folder, data):
-    """Each once, for the player who asked, and shares are as configured."""
+    """Every match is counted once, for its player, and shares are as configured."""
     mix = data("mix", folder)
     with open_run(folder) as run:
         trained = sum(1 for _ in run.matches(kind="train"))
@@ -57,8 +57,8 @@ def test_the_mix_counts_the_training_matches(folder, data):
     assert {row["reason"] for row in mix["opponents"]} == {"uniform"}
 
 
-def test_lineage_shows_the_new_starts(folder, data):
-    """Those of the rule, where the player's generations say so."""
+def test_lineage_shows_the_player_resets(folder, data):
+    """The resets agree with the generations of the players."""
     models = data("lineage", folder)["models"]
     resets = [model for model in models if model["reset"]]
     assert resets
@@ -69,7 +69,7 @@ def test_lineage_shows_the_new_starts(folder, data):
 
 
 def test_ratings_are_those_of_the_coordinator(folder, data):
-    """From the log alone."""
+    """They are computed from the log alone."""
     with open_run(folder) as run:
         for row in data("ratings", folder)["ratings"]:
             rating = run.league.rating(row["participant"])
@@ -78,12 +78,12 @@ def test_ratings_are_those_of_the_coordinator(folder, data):
 
 
 def test_everything_can_be_drawn(folder, data, tmp_path):
-    """All six pictures."""
+    """All six plots have data."""
     assert len(data("plot", folder, "--out", tmp_path)["files"]) == 6
 
 
-def test_a_resumed_league_has_what_was_promoted(folder, show):
-    """The pool is there when the run goes on, and stays."""
+def test_a_resumed_league_has_the_promoted_model(folder, show):
+    """The pool exists when the run is resumed, and stays."""
     show("promote", folder, "main@1", "chosen")
     with league_runner(TABLES, folder) as runner:
         assert runner.coordinator.league.pool("chosen") == ("main@1",)

@@ -1,4 +1,4 @@
-"""``ludus report``: what a run has come to."""
+"""``ludus report``: scores and ratings of the newest models."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ludus_terminal.report import report
 
 @pytest.fixture
 def folder(write):
-    """Return the folder of a run with three models that met one of two anchors, and a player without any."""
+    """Return a run folder: a player of three models that played one of two anchors, and one without models."""
     made = write(players={"main": ("player", None), "idle": ("player", None)}, anchors=("random", "strong"))
     made.freeze("main")
     made.duel("main@1", "random", [1.0] * 6 + [0.0] * 4)
@@ -33,14 +33,14 @@ def folder(write):
 
 
 def shown(*arguments):
-    """Return what the command prints."""
+    """Return the output of the command."""
     result = CliRunner().invoke(report, [str(argument) for argument in arguments], catch_exceptions=False)
     assert result.exit_code == 0
     return result.output
 
 
-def test_it_shows_records_and_the_rise(folder):
-    """Wins, draws, losses, score and interval against each anchor met; ratings from first to last."""
+def test_it_shows_scores_and_rating_history(folder):
+    """Show counts, score and interval against every anchor with matches, and the ratings from first to last."""
     title, *table, rise, idle = (line.rstrip() for line in shown(folder).splitlines())
     assert title == "61 s, 123,456 decisions, 1,789 training matches"
     assert [line.split() for line in table] == [
@@ -55,14 +55,14 @@ def test_it_shows_records_and_the_rise(folder):
     assert idle == "idle: no model frozen yet"
 
 
-def test_a_run_that_was_stopped_while_it_started_has_come_to_nothing(tmp_path):
-    """Its store knows neither players nor seats yet."""
+def test_a_run_that_was_stopped_while_it_started(tmp_path):
+    """Its store has neither players nor seats yet."""
     Store.create(tmp_path, {"seed": 3, "environment": "dummy-count"}).close()
     assert shown(tmp_path) == "0 s, 0 decisions, 0 training matches\n"
 
 
-def test_for_programs_it_is_json(folder):
-    """With everything that is shown, unrounded."""
+def test_json(folder):
+    """JSON has all values, unrounded."""
     data = json.loads(shown(folder, "--json"))
     assert (data["elapsed_s"], data["decisions"], data["matches"]) == (61.4, 123456, 1789)
     main = data["players"]["main"]
@@ -71,7 +71,7 @@ def test_for_programs_it_is_json(folder):
 
 
 def test_it_computes_the_deviation_that_it_shows(folder, computed):
-    """Each takes time where models are many; JSON has all of them."""
+    """A deviation is slow to compute with many models; JSON has all of them."""
     assert "(± " in shown(folder)
     assert len(computed) == 1
     computed.clear()
@@ -87,16 +87,16 @@ def test_it_computes_the_deviation_that_it_shows(folder, computed):
         (1, "main@1: a game of one team has no ratings; ludus eval RUN main@1 tells what it scores"),
     ],
 )
-def test_a_model_that_met_nobody_has_no_table(write, teams, said):
-    """A line says so, and whether it could have, instead of a header without rows."""
+def test_a_model_without_matches_has_no_table(write, teams, said):
+    """A line states the reason instead of a header without rows."""
     made = write(seats=tuple(Seat("player", team, team) for team in range(teams)))
     made.freeze("main")
     made.store.commit()
     assert shown(made.folder).splitlines()[1:] == [said]
 
 
-def test_nobody_has_to_read_it_to_its_end(folder):
-    """A closed pipe is no failure: the status is the one that all commands have then."""
+def test_a_closed_pipe_is_no_failure(folder):
+    """The exit status is that of all commands whose pipe is closed."""
     reader, writer = os.pipe()
     os.close(reader)
     try:

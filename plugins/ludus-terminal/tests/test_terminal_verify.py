@@ -1,4 +1,4 @@
-"""A league is checked against its log and its files."""
+"""A league is compared with its log and its files."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ludus_terminal.verify import verify
 
 @pytest.fixture
 def run(tmp_path):
-    """Return the folder of a small, sound run."""
+    """Return the folder of a small, valid run."""
     with Store.create(tmp_path, {"seed": 1}) as store:
         seats = (Seat("player", 0, 0), Seat("player", 1, 1))
         league = League(store, players={"main": ("player", None)}, anchors=["random"], seats=seats)
@@ -40,13 +40,13 @@ def run(tmp_path):
 
 
 def problems(run):
-    """Return what is found in a run folder."""
+    """Return the problems of a run folder."""
     with open_run(run) as opened:
         return verify(opened)
 
 
 def tamper(run, sql):
-    """Change the database behind the store's back."""
+    """Change the database directly."""
     connection = sqlite3.connect(run / "league.sqlite")
     with connection:
         connection.execute(sql)
@@ -54,7 +54,7 @@ def tamper(run, sql):
 
 
 def test_a_sound_run_has_no_problems(run):
-    """Everything agrees."""
+    """A valid run has no contradictions."""
     assert problems(run) == []
 
 
@@ -97,7 +97,7 @@ def test_a_sound_run_has_no_problems(run):
     ],
 )
 def test_a_changed_database_is_noticed(run, sql, problem):
-    """Each contradiction has its own line."""
+    """Every contradiction has its own line."""
     tamper(run, sql)
     found = problems(run)
     assert any(re.search(problem, line) for line in found), found
@@ -105,7 +105,7 @@ def test_a_changed_database_is_noticed(run, sql, problem):
 
 @pytest.mark.parametrize("pattern", ["models/*.safetensors", "models/*.json", "learners/main/*.safetensors"])
 def test_a_missing_file_is_noticed(run, pattern):
-    """Models, manifests and checkpoints must be there."""
+    """Models, manifests and checkpoints must exist."""
     (path,) = run.glob(pattern)
     path.unlink()
     (line,) = problems(run)
@@ -116,7 +116,7 @@ def test_a_missing_file_is_noticed(run, pattern):
     ("pattern", "who"), [("models/*.safetensors", "main@1"), ("learners/main/*", "checkpoint of main")]
 )
 def test_a_flipped_bit_is_noticed_in_any_file(run, pattern, who):
-    """The hash tells."""
+    """The hash of the file differs."""
     (path,) = run.glob(pattern)
     data = bytearray(path.read_bytes())
     data[-1] ^= 1
@@ -127,7 +127,7 @@ def test_a_flipped_bit_is_noticed_in_any_file(run, pattern, who):
 
 
 def test_a_checkpoint_replaced_meanwhile_is_no_problem(run):
-    """A run that goes on commits a newer one and deletes the old; what the newer one is decides."""
+    """A running run commits a newer checkpoint and deletes the old one; the newer one is verified."""
     with open_run(run) as snapshot:  # from here on the snapshot is fixed
         replaced = snapshot.checkpoints()["main"]
         with Store.open(run) as store:

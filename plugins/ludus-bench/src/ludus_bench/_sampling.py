@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from attrs import define
 from ludus._run.context import RunContext
-from ludus._run.sampler_factory import make_sampler
+from ludus._run.worker_factories import make_sampler
 from ludus.algorithm import Weights
 from ludus.errors import ContractError
 from ludus.launcher import COORDINATOR, WorkerContext, learner_name

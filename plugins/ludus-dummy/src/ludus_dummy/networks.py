@@ -7,12 +7,13 @@ from typing import Any
 
 import torch
 from gymnasium import Space
+from ludus.inference import Eager
 from ludus.network import NetworkRequest
 from torch import Tensor, nn
 
 from ludus_dummy.config import LinearConfig
 
-__all__ = ["linear"]
+__all__ = ["linear", "plain"]
 
 
 class _Linear(nn.Module):
@@ -54,3 +55,9 @@ def linear(config: LinearConfig, *, request: NetworkRequest) -> nn.Module:
 
 def _width(space: Space[Any]) -> int:
     return math.prod(space.shape or ())
+
+
+def plain(config: None, *, module: nn.Module, request: NetworkRequest) -> Eager:
+    """Make the runtime."""
+    del config
+    return Eager(module, request)

@@ -90,7 +90,7 @@ def ludus_register_inference() -> list[Component]:
     return [
         Component(
             name="dummy-torch",
-            factory="ludus_dummy.inference:plain",
+            factory="ludus_dummy.networks:plain",
             summary="Runs any network by torch.",
         )
     ]
@@ -115,7 +115,7 @@ def ludus_register_matchmakers() -> list[Component]:
     return [
         Component(
             name="dummy-uniform",
-            factory="ludus_dummy.matchmaker:Uniform",
+            factory="ludus_dummy.league:Uniform",
             config="ludus_dummy.config:UniformConfig",
             summary="Uniform over live players, or over frozen models.",
         )
@@ -128,7 +128,7 @@ def ludus_register_ratings() -> list[Component]:
     return [
         Component(
             name="dummy-share",
-            factory="ludus_dummy.rating:ShareTable",
+            factory="ludus_dummy.league:ShareTable",
             config="ludus_dummy.config:ShareConfig",
             summary="Share of points of a participant, in percent.",
         )
@@ -141,7 +141,7 @@ def ludus_register_rules() -> list[Component]:
     return [
         Component(
             name="dummy-reset",
-            factory="ludus_dummy.rule:ResetRule",
+            factory="ludus_dummy.league:ResetRule",
             config="ludus_dummy.config:ResetConfig",
             summary="Resets every player after a number of models.",
         )
@@ -166,7 +166,7 @@ def ludus_register_metric_sinks() -> list[Component]:
     return [
         Component(
             name="dummy-memory",
-            factory="ludus_dummy.sink:MemorySink",
+            factory="ludus_dummy.events:MemorySink",
             summary="Keeps metrics in memory.",
         )
     ]

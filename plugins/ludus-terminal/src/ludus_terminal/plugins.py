@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import shutil
+import textwrap
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import attrs
@@ -11,9 +13,7 @@ import click
 from ludus import Component, ConfigError, Plugins, load_plugins
 from ludus.hookspecs import KINDS
 
-from ludus_terminal.columns import columns
-
-__all__ = ["plugins"]
+__all__ = ["columns", "plugins"]
 
 
 @click.group(invoke_without_command=True)
@@ -100,3 +100,19 @@ def _options(component: Component) -> list[dict[str, Any]]:
 
 def _default(option: dict[str, Any]) -> str:
     return "required" if option["required"] else json.dumps(option["default"], default=repr)
+
+
+def columns(rows: Sequence[Sequence[str]]) -> str:
+    """Return rows as lines with aligned cells; the last column is wrapped to the width of the terminal.
+
+    Args:
+        rows: Cells; every row has the same number.
+    """
+    widths = [max(map(len, cells)) for cells in zip(*rows, strict=True)]
+    indent = " " * (sum(widths[:-1]) + 2 * (len(widths) - 1))
+    width = max(shutil.get_terminal_size((120, 1)).columns, len(indent) + 40)
+    lines = []
+    for cells in rows:
+        line = "  ".join(f"{cell:<{length}}" for cell, length in zip(cells, widths, strict=True)).rstrip()
+        lines.append(textwrap.fill(line, width, subsequent_indent=indent, break_on_hyphens=False))
+    return "\n".join(lines)

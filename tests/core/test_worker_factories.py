@@ -6,12 +6,16 @@ import numpy as np
 import pytest
 from ludus._config.run_config import parse_config
 from ludus._plugins.manager import load_plugins
-from ludus._run.agent_factory import make_anchor_agent
 from ludus._run.context import RunContext
-from ludus._run.coordinator_factory import make_coordinator
-from ludus._run.learner_factory import learner_device, make_learner
-from ludus._run.sampler_factory import make_actor_cache, make_sampler
-from ludus._run.worker_factory import make_worker
+from ludus._run.session import make_coordinator
+from ludus._run.worker_factories import (
+    learner_device,
+    make_actor_cache,
+    make_anchor_agent,
+    make_learner,
+    make_sampler,
+    make_worker,
+)
 from ludus._store.model_files import save_arrays
 from ludus._store.store import Store
 from ludus.errors import ConfigError

@@ -1,15 +1,19 @@
-"""The matchmaker ``dummy-uniform``, which chooses opponents uniformly."""
+"""Components of a league: the matchmaker ``dummy-uniform``, the rating ``dummy-share`` and the rule ``dummy-reset``."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
-from ludus.matchmaker import LeagueView, Matchmaker, Pairing, PoolChange
+from ludus.environment import Seat
+from ludus.matchmaker import LeagueView, Matchmaker, Pairing, PoolChange, Rating
+from ludus.rule import Reset
+from ludus.runs import MatchRecord
 
-from ludus_dummy.config import UniformConfig
+from ludus_dummy.config import ResetConfig, ShareConfig, UniformConfig
 
-__all__ = ["Uniform"]
+__all__ = ["ResetRule", "ShareTable", "Uniform"]
 
 _POOL = "dummy"
 
@@ -58,3 +62,40 @@ class Uniform:
 def _select_team(league: LeagueView, participants: Sequence[str], team: int) -> list[str]:
     """Return the participants that can play for a team."""
     return [name for name in participants if league.team(name) in {None, team}]
+
+
+class ShareTable:
+    """Rates by the share of points in percent, regardless of the opponents."""
+
+    def __init__(self, config: ShareConfig, *, anchors: Sequence[str], seats: Sequence[Seat]) -> None:  # noqa: ARG002
+        self._prior = config.prior_matches
+        self._counts: dict[str, np.ndarray] = {}
+
+    def add(self, a: str, b: str, count: np.ndarray) -> None:  # noqa: ARG002 - opponents do not matter
+        """Add wins, draws and losses of a."""
+        self._counts[a] = self._counts.get(a, np.zeros(3, np.int64)) + count
+
+    def replay(self, first: int, matches: Iterable[MatchRecord]) -> None:
+        """Do nothing: the rating depends on sums only."""
+
+    def rating(self, participant: str) -> Rating:
+        """Return the share of points in percent."""
+        wins, draws, losses = (int(n) for n in self._counts.get(participant, (0, 0, 0)))
+        weight = wins + draws + losses + self._prior
+        mean = 100 * (wins + (draws + self._prior) / 2) / weight
+        return Rating(mean, 50 / math.sqrt(weight), wins + draws + losses)
+
+
+class ResetRule:
+    """Resets every player whose generation has frozen a number of models."""
+
+    def __init__(self, config: ResetConfig) -> None:
+        self._models = config.models
+
+    def decide(self, league: LeagueView, rng: np.random.Generator) -> list[Reset]:  # noqa: ARG002 - signature of rules
+        """Return a reset for every player whose generation is old enough."""
+        return [
+            Reset(player=player.name, reason=f"generation {player.generation} has {self._models} models")
+            for player in league.players.values()
+            if len(player.models) - player.generation_starts[-1] >= self._models
+        ]
