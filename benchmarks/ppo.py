@@ -1,6 +1,7 @@
 """Compare decisions and training samples per second of PPO with a minimal hand-written torch loop.
 
-One thread, an MLP 84-256-256, 7 actions with a mask, minibatches of 2048. Run ``python benchmarks/ppo.py``.
+One thread, an MLP 84-256-256, 7 actions with a mask, minibatches of 2048. Run ``python benchmarks/ppo.py``. The limit
+by matrix products is that of ``ludus bench update``.
 """
 
 from __future__ import annotations
@@ -22,7 +23,6 @@ from ludus_networks.config import MLPConfig
 from ludus_networks.network import make_mlp
 from ludus_ppo.algorithm import PPO
 from ludus_ppo.config import PPOConfig
-from ludus_torch.linear import has_onednn
 from torch import nn
 
 INPUTS, ACTIONS, DECISIONS, SEGMENTS = 84, 7, 32, 256
@@ -122,16 +122,6 @@ def rates(*tasks: Callable[[], object], amount: int, repeats: int) -> list[float
     return [statistics.median(times) for times in samples]
 
 
-def matrix_rate() -> float:
-    """Return the faster of oneDNN's and torch's rates in the hidden layer's matrix product, in GFLOP/s."""
-    inputs, weight = torch.randn(2048, 256), torch.randn(256, 256)
-    tasks = [lambda: inputs.mm(weight)]
-    if has_onednn():
-        tasks.append(lambda: torch.ops.mkldnn._linear_pointwise(inputs, weight, None, "none", [], ""))
-    with torch.inference_mode():
-        return max(rates(*tasks, amount=2 * 2048 * 256 * 256, repeats=100)) / 1e9
-
-
 def report(name: str, ludus: float, loop: float) -> None:
     """Print one line."""
     print(f"{name:<18} ludus {ludus:>9,.0f}/s   loop {loop:>9,.0f}/s   ratio {ludus / loop:.2f}")
@@ -148,7 +138,7 @@ def compare_acting(ppo: PPO, loop: Loop, rng: np.random.Generator) -> None:
 
 
 def compare_updates(loop: Loop, batch: SegmentBatch) -> None:
-    """Print training samples per second, and the limit by matrix products."""
+    """Print training samples per second."""
     assert batch.action_mask is not None
     rows = DECISIONS * SEGMENTS
     data = {
@@ -164,10 +154,6 @@ def compare_updates(loop: Loop, batch: SegmentBatch) -> None:
     *measured, loop_rate = rates(*tasks, partial(loop.update, data), amount=rows, repeats=3)
     for name, rate in zip(VARIANTS, measured, strict=True):
         report(name, rate, loop_rate)
-    weights = sum(parameter.numel() for parameter in loop.parameters)
-    # forward pass, gradients of weights, and gradients of inputs except those of the first layer
-    limit = 1e9 * matrix_rate() / (6 * weights - 2 * INPUTS * 256)
-    print(f"{'matrix products':<18} limit {limit:>9,.0f}/s   update {measured[0] / limit:.2f} of it")
 
 
 def main() -> None:

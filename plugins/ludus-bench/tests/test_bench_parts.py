@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 from ludus.errors import ConfigError, ContractError
-from ludus_bench._setup import Source, open_setup
+from ludus_bench._setup import open_setup
 from ludus_bench.gemm import trace_gemms
 from ludus_bench.limits import harmonic
 from ludus_bench.part_rates import PartRates
@@ -22,9 +22,7 @@ from ludus_torch.linear import has_bf16
 
 def make_setup(*overrides, algorithm="ppo"):
     """Return a small configuration."""
-    return open_setup(
-        Source(environment="dummy-count", algorithm=algorithm, overrides=("sampling.matches=4", *overrides))
-    )
+    return open_setup(environment="dummy-count", algorithm=algorithm, overrides=("sampling.matches=4", *overrides))
 
 
 def make_policy(setup, **options):
@@ -212,7 +210,7 @@ def test_the_update_rate_of_a_gpu_is_a_limit():
 
 def test_gpus_are_those_of_the_learners(monkeypatch):
     """At most one per learner process, and one if the device names it."""
-    setup = open_setup(Source(environment="dummy-count"))
+    setup = open_setup(environment="dummy-count")
     assert (setup.device, setup.gpus) == ("cpu", 0)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 3)
     for device, learners, expected in (("cuda", 1, 1), ("cuda", 2, 2), ("cuda", 4, 3), ("cuda:1", 4, 1)):
@@ -224,7 +222,7 @@ def test_gpus_are_those_of_the_learners(monkeypatch):
 
 def test_without_a_file_every_role_has_a_player():
     """Players of several roles are named after their role."""
-    assert open_setup(Source(environment="dummy-count")).players == ("main_agent",)
-    setup = open_setup(Source(environment="dummy-guess"))
+    assert open_setup(environment="dummy-count").players == ("main_agent",)
+    setup = open_setup(environment="dummy-guess")
     assert setup.players == tuple(role.name for role in setup.spec().roles)
     assert len(setup.players) == 2

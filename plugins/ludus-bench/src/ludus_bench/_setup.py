@@ -6,6 +6,7 @@ Only this module and `_sampling` import private modules of ludus. The rest of th
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
 __all__ = [
     "Player",
     "Setup",
-    "Source",
     "available_cores",
     "configure_process",
     "find_device_problem",
@@ -54,25 +54,6 @@ _PREFERRED = {"algorithm": "ppo", "network": "mlp", "matchmaker": "latest-self-p
 _PLAIN = {"cpu_kernels": "plain", "compile": False, "cuda_graphs": False}
 
 
-@frozen(kw_only=True)
-class Source:
-    """Origin of a configuration: a file, or the names of components for a small self-play run.
-
-    Args:
-        path: TOML file; empty: build a configuration from the names.
-        environment: Name of the environment, without a file.
-        algorithm: Name of the algorithm, without a file; empty: ``ppo`` or the first installed.
-        network: Name of the network, without a file; empty: ``mlp`` or the first installed.
-        overrides: Texts ``key.path=value``.
-    """
-
-    path: str = ""
-    environment: str = ""
-    algorithm: str = ""
-    network: str = ""
-    overrides: tuple[str, ...] = ()
-
-
 def open_environment(name: str, overrides: Sequence[str] = ()) -> tuple[Callable[[int], Environment], Any]:
     """Return a factory of an installed environment, called with the number of matches, and its options.
 
@@ -88,48 +69,50 @@ def open_environment(name: str, overrides: Sequence[str] = ()) -> tuple[Callable
     return lambda matches: make_environment(chosen, matches), chosen.config
 
 
-def open_setup(source: Source) -> Setup:
-    """Read or build a configuration.
+def open_setup(
+    path: str = "", *, environment: str = "", algorithm: str = "", network: str = "", overrides: Sequence[str] = ()
+) -> Setup:
+    """Read a configuration, or build one of a small self-play run from the names of its components.
+
+    Args:
+        path: TOML file; empty: build a configuration from the names.
+        environment: Name of the environment, without a file.
+        algorithm: Name of the algorithm, without a file; empty: ``ppo`` or the first installed.
+        network: Name of the network, without a file; empty: ``mlp`` or the first installed.
+        overrides: Texts ``key.path=value``.
 
     Raises:
         ConfigError: With one line for every mistake.
         RunError: The file cannot be read.
     """
     plugins = load_plugins()
-    if source.path:
-        if source.environment or source.algorithm or source.network:
+    if path:
+        if environment or algorithm or network:
             raise ConfigError("give a TOML file, or --env with --algorithm and --network, not both")
-        data, name = read_toml(source.path), source.path
+        data = read_toml(path)
     else:
-        if not source.environment:
+        if not environment:
             raise ConfigError("nothing to measure: give a TOML file or --env NAME")
-        data, name = _default_run(source, plugins), f"--env {source.environment}"
-    config = parse_config(apply_overrides(data, source.overrides), source=name, plugins=plugins)
+        chosen = {"algorithm": algorithm, "network": network}
+        components = {kind: chosen.get(kind) or _default_component(plugins, kind) for kind in _PREFERRED}
+        data = _default_run(environment, components, overrides)
+    config = parse_config(apply_overrides(data, overrides), source=path or f"--env {environment}", plugins=plugins)
     return Setup(config=config, plugins=plugins)
 
 
-def _default_run(source: Source, plugins: Plugins) -> dict[str, Any]:
+def _default_run(environment: str, components: Mapping[str, str], overrides: Sequence[str]) -> dict[str, Any]:
     """Return the tables of a run with one self-playing player per role and without rating matches."""
-    roles = _roles_of(source)
-    components = {kind: getattr(source, kind, "") or _default_component(plugins, kind) for kind in _PREFERRED}
+    options = [text for text in overrides if text.startswith("environment.")]
+    make, _ = open_environment(environment, [text for text in options if text.partition("=")[0] != "environment.name"])
+    with closing(make(1)) as opened:
+        roles = [role.name for role in opened.spec.roles]
     players = {"main_agent" if len(roles) == 1 else role: {"role": role, **components} for role in roles}
     return {
-        "environment": {"name": source.environment},
+        "environment": {"name": environment},
         "sampling": {"matches": 256},
         "players": players,
         "evaluation": {"enabled": False},
     }
-
-
-def _roles_of(source: Source) -> list[str]:
-    options = [text for text in source.overrides if text.startswith("environment.")]
-    make, _ = open_environment(
-        source.environment, [text for text in options if text.partition("=")[0] != "environment.name"]
-    )
-    environment = make(1)
-    roles = [role.name for role in environment.spec.roles]
-    environment.close()
-    return roles
 
 
 def _default_component(plugins: Plugins, kind: str) -> str:
@@ -206,11 +189,8 @@ class Setup:
 
     def spec(self) -> EnvironmentSpec:
         """Return the specification of the environment."""
-        environment = self.environment(1)
-        try:
+        with closing(self.environment(1)) as environment:
             return environment.spec
-        finally:
-            environment.close()
 
     def make_player(self, *, device: str = "cpu", plain: bool = False) -> Player:
         """Make policy and trainer of the first player.

@@ -213,11 +213,10 @@ def tune(seconds: float, as_json: bool, **options: Any) -> None:
 
 def _split(options: dict[str, Any]) -> tuple[Setup, dict[str, Any]]:
     """Return the configuration that the options describe, and the remaining options."""
-    from ludus_bench._setup import Source, open_setup  # noqa: PLC0415 - help must be fast
+    from ludus_bench._setup import open_setup  # noqa: PLC0415 - help must be fast
 
     names = ("path", "environment", "algorithm", "network", "overrides")
-    source = Source(**{name: options.pop(name) for name in names})
-    return open_setup(source), options
+    return open_setup(**{name: options.pop(name) for name in names}), options
 
 
 def _settings(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -52,29 +52,26 @@ class Shape:
 
 @frozen(kw_only=True)
 class RunWindow:
-    """Measurements of a run in a window of time; the README explains the names."""
+    """Measurements of a run in a window of time.
+
+    Args:
+        per_s: Trained decisions per second in equal parts of the window.
+        cores: CPU seconds per second of all processes.
+        values: Further measurements; the README explains the names.
+    """
 
     per_s: tuple[float, ...]
-    env_ticks_per_s: float
-    played_per_s: float
-    samples_trained_per_s: float
-    sample_reuse: float
-    staleness: float
-    peak_rss_mb: float
     cores: float
+    values: Mapping[str, float]
 
     @classmethod
     def join(cls, windows: Sequence[RunWindow]) -> RunWindow:
         """Return several windows of equal length as one."""
-        means = {
-            field.name: statistics.mean(getattr(window, field.name) for window in windows)
-            for field in attrs.fields(cls)
-            if field.name not in ("per_s", "peak_rss_mb")
-        }
+        series = {name: [window.values[name] for window in windows] for name in windows[0].values}
         return cls(
             per_s=tuple(rate for window in windows for rate in window.per_s),
-            peak_rss_mb=max(window.peak_rss_mb for window in windows),
-            **means,
+            cores=statistics.mean(window.cores for window in windows),
+            values={name: (max if name == "peak_rss_mb" else statistics.mean)(each) for name, each in series.items()},
         )
 
 
@@ -152,13 +149,15 @@ def _watch(run: WatchedRun, *, start_s: float, seconds: float, max_rates: int) -
     num_lines = sum(start_s <= line.at_s <= end_s for line in lines)
     return RunWindow(
         per_s=tuple(rates(lines, start_s=start_s, end_s=end_s, parts=max(1, min(max_rates, num_lines // 4)))),
-        env_ticks_per_s=statistics.mean(values("sampling/ticks_per_s*")),
-        played_per_s=statistics.mean(values("sampling/decisions_per_s*")),
-        samples_trained_per_s=sum(values("learner/*/samples_per_s")),
-        sample_reuse=statistics.mean(values("learner/*/sample_reuse")),
-        staleness=statistics.mean(values("learner/*/staleness_mean")),
-        peak_rss_mb=max(moment.rss_mb for moment in run.moments),
         cores=cores_between(run.moments[first:]),
+        values={
+            "env_ticks_per_s": statistics.mean(values("sampling/ticks_per_s*")),
+            "samples_trained_per_s": sum(values("learner/*/samples_per_s")),
+            "played_per_s": statistics.mean(values("sampling/decisions_per_s*")),
+            "sample_reuse": statistics.mean(values("learner/*/sample_reuse")),
+            "staleness": statistics.mean(values("learner/*/staleness_mean")),
+            "peak_rss_mb": max(moment.rss_mb for moment in run.moments),
+        },
     )
 
 
@@ -180,15 +179,10 @@ def _report(
     )
     values = {
         "decisions_per_s": figure.summary.median,
-        "env_ticks_per_s": window.env_ticks_per_s,
-        "samples_trained_per_s": window.samples_trained_per_s,
-        "played_per_s": window.played_per_s,
-        "sample_reuse": window.sample_reuse,
-        "staleness": window.staleness,
+        **window.values,
         "limit_per_s": limit.value,
         "ratio": figure.ratio,
         "ratios": [round(ratio, 3) for ratio in ratios],
-        "peak_rss_mb": window.peak_rss_mb,
         "parts": parts.values(),
     }
     return Report(

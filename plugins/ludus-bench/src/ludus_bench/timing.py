@@ -137,44 +137,31 @@ def measure(
     _log.info("measuring %s: %.3g s", ", ".join(tasks), len(tasks) * (plan.warmup_s + plan.repeats * plan.seconds))
     for task in tasks.values():
         _run(task, plan.warmup_s, plan.clock)
-    runs: dict[str, list[_Run]] = {name: [] for name in tasks}
+    runs: dict[str, list[dict[str, float]]] = {name: [] for name in tasks}
     for _ in range(plan.repeats):
         for name, task in tasks.items():
             runs[name].append(_run(task, plan.seconds, plan.clock, stopwatches.get(name)))
-    rates = {name: _rate(task_runs, [run.clock_s for run in task_runs]) for name, task_runs in runs.items()}
-    for name in stopwatches:
-        rates[f"{name} inside"] = _rate(runs[name], [run.inside_s for run in runs[name]])
-    return rates
+    rates = {name: _rate(task_runs, plan.clock) for name, task_runs in runs.items()}
+    return rates | {f"{name} inside": _rate(runs[name], "inside") for name in stopwatches}
 
 
-@frozen(kw_only=True)
-class _Run:
-    units: float
-    clock_s: float
-    cpu_s: float
-    wall_s: float
-    inside_s: float
-
-
-def _rate(runs: Sequence[_Run], times_s: Sequence[float]) -> Rate:
+def _rate(runs: Sequence[Mapping[str, float]], time_name: str) -> Rate:
     return Rate(
-        per_s=tuple(run.units / max(time_s, _MIN_TIME_S) for run, time_s in zip(runs, times_s, strict=True)),
-        cores=sum(run.cpu_s for run in runs) / max(sum(run.wall_s for run in runs), _MIN_TIME_S),
+        per_s=tuple(run["units"] / max(run[time_name], _MIN_TIME_S) for run in runs),
+        cores=sum(run["cpu"] for run in runs) / max(sum(run["wall"] for run in runs), _MIN_TIME_S),
     )
 
 
-def _run(task: Task, seconds: float, clock: Clock, stopwatch: Stopwatch | None = None) -> _Run:
-    read_clock, stopwatch = _CLOCKS[clock], stopwatch or Stopwatch(clock)
-    inside_before_s = stopwatch.total_s
-    units, wall, cpu, start = 0.0, time.perf_counter(), time.process_time(), read_clock()
+def _run(task: Task, seconds: float, clock: Clock, stopwatch: Stopwatch | None = None) -> dict[str, float]:
+    """Return the units of a task, and the seconds by each clock and inside of the stopwatch."""
+    stopwatch = stopwatch or Stopwatch(clock)
+
+    def times() -> dict[str, float]:
+        return {name: read() for name, read in _CLOCKS.items()} | {"inside": stopwatch.total_s}
+
+    units, start = 0.0, times()
     while True:
         units += task()
-        if time.perf_counter() - wall >= seconds:
+        if time.perf_counter() - start["wall"] >= seconds:
             break
-    return _Run(
-        units=units,
-        clock_s=read_clock() - start,
-        cpu_s=time.process_time() - cpu,
-        wall_s=time.perf_counter() - wall,
-        inside_s=stopwatch.total_s - inside_before_s,
-    )
+    return {name: end_s - start[name] for name, end_s in times().items()} | {"units": units}

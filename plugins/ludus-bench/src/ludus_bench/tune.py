@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 from contextlib import ExitStack, closing
 
-from attrs import evolve, frozen
+from attrs import asdict, evolve, frozen
 
 from ludus_bench._setup import Setup, available_cores, oversubscription, table_of
 from ludus_bench.machine import describe_machine, limit_threads
@@ -43,6 +43,10 @@ class Choice:
     learner_threads: int
     matches: int
     predicted_per_s: float
+
+    def settings(self) -> dict[str, int]:
+        """Return the settings by name, without the prediction."""
+        return asdict(self, filter=lambda field, _: field.name != "predicted_per_s")
 
     def threads(self, players: int, *, sampler_threads: int = 1) -> int:
         """Return the number of computing threads of all processes."""
@@ -162,13 +166,7 @@ def bench_tune(setup: Setup, *, seconds: float, plan: Plan) -> Report:
         machine=describe_machine(),
         config={**setup.describe(), "players": len(setup.players)},
         values={
-            "best": {
-                "workers": best.workers,
-                "learner_processes": best.learner_processes,
-                "learner_threads": best.learner_threads,
-                "matches": best.matches,
-                "minibatch": size or None,
-            },
+            "best": {**best.settings(), "minibatch": size or None},
             "predicted_per_s": best.predicted_per_s,
             "oversubscribed": bool(warning),
             "toml": toml,
@@ -276,11 +274,5 @@ def _figures(name: str, key: str, rates: dict[int, Rate]) -> list[Figure]:
 
 
 def _run_figure(choice: Choice, rates: tuple[float, ...]) -> Figure:
-    at = {
-        "workers": choice.workers,
-        "learner_processes": choice.learner_processes,
-        "learner_threads": choice.learner_threads,
-        "matches": choice.matches,
-    }
     limit = Limit(value=choice.predicted_per_s, description="the prediction by the parts measured alone")
-    return Figure(name="run_decisions_per_s", summary=summarize(rates), limit=limit, at=at)
+    return Figure(name="run_decisions_per_s", summary=summarize(rates), limit=limit, at=choice.settings())
