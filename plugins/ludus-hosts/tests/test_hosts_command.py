@@ -189,7 +189,7 @@ def test_a_closed_terminal_does_not_stop_a_join(joining):
     os.close(terminal)
     os.close(master)
     with pytest.raises(subprocess.TimeoutExpired):
-        process.wait(7)  # after 5 seconds it says that nobody answers
+        process.wait(7)  # after 5 seconds the command reports that the run does not answer
     process.send_signal(signal.SIGHUP)
     assert process.wait(20) == 141
     assert not folder.exists()

@@ -43,12 +43,12 @@ CONFIG = "# of the run\n"
 
 
 def weights(number):
-    """Return weights that are told apart."""
+    """Return weights whose values contain the number."""
     return {"w": np.full(3, number, np.float32)}
 
 
 def credit(**what):
-    """Return what a learner says."""
+    """Return a weight credit of a learner."""
     return Credit(**{"player": "main", "acked": 0, "credits": 2, "version": 0} | what)
 
 
@@ -184,7 +184,7 @@ class Run:
 
 @pytest.fixture
 def run(tmp_path, sockets, keys, key, eventually):
-    """Return a run that nobody has joined."""
+    """Return a run that no host has joined."""
     folder = tmp_path / "run"
     folder.mkdir()
     made = Run(folder, sockets, keys, key, eventually)
@@ -428,7 +428,7 @@ def test_another_version_is_rejected(run, box):
     )
 
 
-# -- what workers say ------------------------------------------------------------------------------------------------
+# -- messages of workers ----------------------------------------------------------------------------------------------
 
 
 def test_messages_between_samplers_and_coordinator_are_forwarded(run, box):

@@ -82,33 +82,33 @@ class AgentTest:
 
     def __init__(self, options, joined, eventually):
         self.folder = options.folder
-        self.said, self.asked, self.told = [], [], []  # to the person, about models, for others of the run
-        self.site = HostAgent(options, joined, print_line=self.said.append, send=self.asked.append)
+        self.lines, self.requests, self.forwarded = [], [], []  # printed, sent for models, sent to the run
+        self.site = HostAgent(options, joined, print_line=self.lines.append, send=self.requests.append)
         self.samplers = []
         self._eventually = eventually
 
     def sampler(self, name=FIRST, *, shared=True):
-        """Return a sampler that has said hello to everybody."""
+        """Return a sampler whose hello has reached the coordinator and the learner."""
         made = Sampler(self.site, name, shared=shared)
         self.samplers.append(made)
         hello = Hello(pid=os.getpid())
         for peer in (COORDINATOR, LEARNER):
             made.link.send(peer, hello)
-            self.until(lambda peer=peer: (peer, name, hello) in self.told)
+            self.until(lambda peer=peer: (peer, name, hello) in self.forwarded)
         return made
 
     def until(self, condition):
-        """Let everybody work until a condition holds."""
+        """Run the host agent and all samplers until a condition holds."""
 
         def turn():
-            self.told += self.site.receive()
+            self.forwarded += self.site.receive()
             for sampler in self.samplers:
                 sampler.hear()
 
         return self._eventually(condition, meanwhile=turn)
 
     def settle(self, sampler):
-        """Wait until a sampler has heard all that was said to it by the coordinator and by the learner."""
+        """Wait until a sampler has received all messages of the coordinator and of the learner."""
         for lane in self.site._proxies.values():
             lane.endpoint.send(sampler.name, Welcome())
         self.site._endpoint.send(sampler.name, Welcome())
@@ -181,7 +181,7 @@ def test_samplers_without_the_weight_store_get_weights_in_credits(place):
     place.site.publish(newest(3))
     place.site.deliver(LEARNER, FIRST, credit())
     hello = (LEARNER, FIRST, Hello(pid=os.getpid()))
-    place.until(lambda: place.told.count(hello) == 2)  # it cannot see the board, and asks for messages
+    place.until(lambda: place.forwarded.count(hello) == 2)  # it cannot see the board, and asks for messages
     for version in (3, 4):
         place.site.publish(newest(version))
         for _ in range(2):
@@ -234,7 +234,7 @@ def test_fixtures_wait_for_their_models(place):
     place.settle(sampler)
     assert sampler.of(ResultsAck) == [ResultsAck(report=1)]
     assert sampler.of(Fixtures) == []
-    assert place.asked == [ModelRequest(hash=DIGEST)]
+    assert place.requests == [ModelRequest(hash=DIGEST)]
     place.site.add_model(FILE)
     place.until(lambda: len(sampler.of(ResultsAck)) == 2)
     assert [type(message) for _, message in sampler.heard if not isinstance(message, Welcome)] == [
@@ -259,9 +259,9 @@ def test_a_missing_model_is_requested_again(place, monkeypatch):
     """Without a new fixture."""
     monkeypatch.setattr("ludus_hosts.model_cache._FIRST_RETRY_S", 0.0)
     place.site.deliver(COORDINATOR, FIRST, fixtures(model=True))
-    count = len(place.asked)
+    count = len(place.requests)
     place.site.check()
-    assert place.asked == [ModelRequest(hash=DIGEST)] * (count + 1)
+    assert place.requests == [ModelRequest(hash=DIGEST)] * (count + 1)
 
 
 def test_a_stopped_sampler_does_not_wait_for_models(place):
@@ -273,7 +273,7 @@ def test_a_stopped_sampler_does_not_wait_for_models(place):
     assert [message for _, message in sampler.heard] == [ResultsAck(report=1), Stop(reason="enough")]
 
 
-# -- what samplers say -----------------------------------------------------------------------------------------------
+# -- messages of samplers --------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("packed", [True, False])
@@ -304,8 +304,8 @@ def test_blocks_are_encoded_for_the_network(settle_in, packed):
     arrays["length"][...] = 4
     arrays["reward"][...] = np.arange(10.0).reshape(5, 2)
     sampler.link.send(LEARNER, Segments(player="main", block=1, pid=os.getpid(), arrays=arrays))
-    place.until(lambda: any(isinstance(message, BlockReference | Segments) for _, _, message in place.told))
-    peer, worker, block = place.told[-1]
+    place.until(lambda: any(isinstance(message, BlockReference | Segments) for _, _, message in place.forwarded))
+    peer, worker, block = place.forwarded[-1]
     assert (peer, worker, type(block)) == (LEARNER, FIRST, BlockReference if packed else Segments)
     came = decode_block(block, None) if packed else block
     assert came.block == 1
@@ -316,7 +316,7 @@ def test_heartbeats_are_forwarded(place):
     """They count on this host too."""
     sampler = place.sampler()
     sampler.link.send(COORDINATOR, Heartbeat(count=3))
-    place.until(lambda: (COORDINATOR, FIRST, Heartbeat(count=3)) in place.told)
+    place.until(lambda: (COORDINATOR, FIRST, Heartbeat(count=3)) in place.forwarded)
     assert FIRST in place.site._last_seen_s
 
 
@@ -328,7 +328,7 @@ def test_only_messages_of_samplers_are_forwarded(place, name):
     other.link.send(COORDINATOR, Heartbeat(count=3))
     place.until(lambda: name in place.site._last_seen_s)
     place.settle(sampler)
-    assert {worker for _, worker, _ in place.told} == {FIRST}
+    assert {worker for _, worker, _ in place.forwarded} == {FIRST}
 
 
 def test_failures_are_handled_on_this_host(place):
@@ -336,12 +336,12 @@ def test_failures_are_handled_on_this_host(place):
     sampler = place.sampler()
     sampler.link.send(COORDINATOR, Failure(error="the game crashed"))
     place.until(lambda: place.site._errors)
-    assert not any(isinstance(message, Failure) for _, _, message in place.told)
+    assert not any(isinstance(message, Failure) for _, _, message in place.forwarded)
     process = place.site._supervisor._workers[FIRST].process
     process.kill()
     place.until(lambda: process.poll() is not None)
     place.site.check()
-    assert place.said == [f"{FIRST}: the game crashed — restarted; see {place.folder / 'logs' / FIRST}.log"]
+    assert place.lines == [f"{FIRST}: the game crashed — restarted; see {place.folder / 'logs' / FIRST}.log"]
     assert place.site.alive
 
 
@@ -391,7 +391,7 @@ def test_samplers_are_started_with_the_run_configuration(settle_in, scripts, joi
 def test_there_are_as_many_samplers_as_there_are_cores_for(
     options, joined, scripts, eventually, monkeypatch, cores, threads, count
 ):
-    """If nobody says how many; one at least."""
+    """The default number of samplers, at least 1."""
     monkeypatch.setattr(_site, "available_cores", lambda: cores)
     what = joined()
     config = what.config.replace("sampler_threads = 1", f"sampler_threads = {threads}")
@@ -422,7 +422,7 @@ def test_the_end_of_the_run_stops_the_samplers(place):
     process.kill()
     place.until(lambda: not place.site.alive)
     place.site.check()
-    assert (place.said, place.site.alive) == ([], False)
+    assert (place.lines, place.site.alive) == ([], False)
 
 
 def test_a_stop_without_a_reason_has_a_default_text(place):
@@ -462,7 +462,7 @@ def test_a_failure_while_stopping_is_printed(place):
     place.site._supervisor._workers[FIRST].process.kill()
     place.until(lambda: not place.site.alive)
     place.site.close()
-    assert place.said == [f"{FIRST}: the game crashed, while it stopped; what it had not reported is lost"]
+    assert place.lines == [f"{FIRST}: the game crashed, while it stopped; what it had not reported is lost"]
 
 
 def test_close_leaves_nothing(settle_in, is_alive):

@@ -161,7 +161,7 @@ def test_a_key_that_other_users_can_read_is_rejected(keys, kind, file, mode):
     """A copy made with the usual umask is; the error contains the command that repairs it."""
     path = keys / file
     path.chmod(mode)
-    told = problem(kind, path)
-    assert told == f"other users can read the secret in it; `chmod 600 {path}`"
-    path.chmod(int(shlex.split(told.split("`")[1])[1], 8))
+    error = problem(kind, path)
+    assert error == f"other users can read the secret in it; `chmod 600 {path}`"
+    path.chmod(int(shlex.split(error.split("`")[1])[1], 8))
     kind.read(path)

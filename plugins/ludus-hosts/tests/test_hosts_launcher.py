@@ -20,7 +20,7 @@ from ludus_local.transport import ZmqEndpoint, ipc_address, take_message
 
 @pytest.fixture
 def said():
-    """Return what the person is told."""
+    """Return the lines that are printed."""
     return []
 
 
@@ -51,7 +51,7 @@ def gateway(worker_pool):
 
 
 def gone(*names):
-    """Return what the run hears of samplers that have left: they report nothing any more."""
+    """Return the messages that a run receives for samplers that have left."""
     return [(name, MetricsReport(values={})) for name in names]
 
 

@@ -42,7 +42,7 @@ class RelayTest:
         self.relay = Relay(options(**{"address": self.address, **how}), self.said.append)
 
     def turn(self):
-        """Let the relay work, and hear it."""
+        """Run the relay once and receive its messages."""
         self.relay._run_once()
         self.hear()
 
@@ -80,7 +80,7 @@ class RelayTest:
 
 @pytest.fixture
 def meet(wire, options, scripts, eventually, monkeypatch):
-    """Return a maker of relays that say every moment that they are there."""
+    """Return a factory of relays that send heartbeats at short intervals."""
     monkeypatch.setattr(_relay, "_JOIN_INTERVAL_S", 0.01)
     monkeypatch.setattr(_relay, "_LEAVE_TIMEOUT_S", 0.0)
     made = []

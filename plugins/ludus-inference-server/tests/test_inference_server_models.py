@@ -1,4 +1,4 @@
-"""Models are held once, and leave when nobody uses them and there are too many."""
+"""Models are stored once; unused ones are dropped beyond the limit."""
 
 from __future__ import annotations
 

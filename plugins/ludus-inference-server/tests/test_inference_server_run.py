@@ -92,10 +92,10 @@ def test_a_killed_server_loses_no_match(campaign, league):
     assert league.pids["sampler-0"] == samplers["sampler-0"]
 
     def highest(name):
-        told = read_metrics(league.folder / "metrics.jsonl")
-        return max((m.value for m in told if m.name == f"service-server/{name}"), default=0.0)
+        metrics = read_metrics(league.folder / "metrics.jsonl")
+        return max((m.value for m in metrics if m.name == f"service-server/{name}"), default=0.0)
 
-    # the new server has to have been asked for a second before it tells of it
+    # a new server reports metrics after one second of requests
     campaign.wait(lambda: highest("rows_per_s") > 100 and highest("batch_requests") > 1)
     pids = league.pids
     os.kill(pids["coordinator"], signal.SIGTERM)

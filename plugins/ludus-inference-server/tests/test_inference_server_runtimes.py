@@ -120,7 +120,7 @@ def test_compile_uses_the_runtime_of_that_name(mlp, monkeypatch):
 
 
 class Leaky(nn.Module):
-    """Remembers with a layer of its own, in rows of two axes; the critic needs to be told what is hidden."""
+    """A model with its own recurrent layer, state rows of two axes, and a critic of privileged observations."""
 
     def __init__(self):
         super().__init__()

@@ -1,4 +1,4 @@
-"""The server is a worker like others, but it does not stop when told."""
+"""The server worker: it starts like other workers, but ignores a request to stop."""
 
 from __future__ import annotations
 

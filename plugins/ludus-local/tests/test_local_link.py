@@ -213,7 +213,7 @@ def test_capabilities_can_be_requested(learner, tmp_path):
 
 
 def test_before_the_first_weights_there_is_no_weight_store(tmp_path):
-    """The capabilities say so."""
+    """The capabilities name no weight store."""
     made = HostLink(Line(), folder(tmp_path, "learner-main"), address="ipc:///x")
     receive(made, "service-gateway", CapabilitiesRequest())
     assert made.endpoint.of(LinkCapabilities) == [LinkCapabilities(methods=(SHARED_MEMORY,))]

@@ -63,7 +63,7 @@ def log(tmp_path):
 
 
 def test_the_exit_status_is_reported(launch):
-    """The coordinator tells success from failure by it."""
+    """The coordinator distinguishes success from failure by it."""
     assert finish(launch("raise SystemExit(3)")) == 3
     assert finish(launch("")) == 0
 

@@ -240,7 +240,7 @@ def test_the_error_of_a_worker_may_arrive_after_its_end(supervise, patience):
     supervisor.check(last_seen_s={}, errors={"sampler-0": "the game crashed"})
     assert lines[0].startswith("sampler-0: the game crashed — restarted; see ")
     wait_dead(supervisor)
-    supervisor.check(last_seen_s={}, errors={})  # the next one is waited for anew
+    supervisor.check(last_seen_s={}, errors={})  # the wait for the next one starts from 0
     assert len(lines) == 1
     patience(0.1)
     time.sleep(0.1)
@@ -266,7 +266,7 @@ def test_a_worker_that_starts_may_be_silent_for_longer(supervise, monkeypatch):
     supervisor, _ = supervise(stall_s=0.1)
     first = supervisor.pids["sampler-0"]
     time.sleep(0.2)
-    supervisor.check(last_seen_s={"sampler-0": time.monotonic() - 60}, errors={})  # its predecessor was heard
+    supervisor.check(last_seen_s={"sampler-0": time.monotonic() - 60}, errors={})  # the process before it was connected
     assert supervisor.pids["sampler-0"] == first
     monkeypatch.setattr("ludus_local.supervisor._START_TIMEOUT_S", 0.2)
     supervisor.check(last_seen_s={}, errors={})
@@ -448,8 +448,8 @@ def test_heartbeats_of_services_and_helpers_are_progress(tmp_path, monkeypatch):
     monkeypatch.setattr("ludus_local.launcher.private_ipc_dir", lambda: tmp_path)
     worker_pool, heard = make_pool(tmp_path), []
     monkeypatch.setattr(Supervisor, "record_progress", lambda self, name: heard.append(name))
-    told = [("service-x", 0), ("service-x", 5), ("learner-main", 5), ("helper-1-main", 0), ("helper-1-main", 5)]
-    messages = [(name, Heartbeat(count=count)) for name, count in told]
+    counts = [("service-x", 0), ("service-x", 5), ("learner-main", 5), ("helper-1-main", 0), ("helper-1-main", 5)]
+    messages = [(name, Heartbeat(count=count)) for name, count in counts]
     monkeypatch.setattr(ZmqEndpoint, "receive", lambda self, timeout_s: messages)
     try:
         assert worker_pool.receive(0.0) == messages
@@ -543,14 +543,14 @@ def test_a_restarted_worker_that_ends_again_is_reported_again(supervise):
     ]
 
 
-@pytest.mark.parametrize(("status", "told"), [(3, " ended by itself with status 3 while it stopped;"), (0, "")])
-def test_a_stopped_worker_may_exit_with_status_0(supervise, tmp_path, status, told):
+@pytest.mark.parametrize(("status", "failure"), [(3, " ended by itself with status 3 while it stopped;"), (0, "")])
+def test_a_stopped_worker_may_exit_with_status_0(supervise, tmp_path, status, failure):
     """Any other status is a failure."""
     supervisor, lines = supervise(LAST.format(path=str(tmp_path / "stop"), status=status))
     mark_connected(supervisor)
     supervisor.expect_exit("sampler-0")
     assert supervisor.finish(timeout_s=60, poll=(tmp_path / "stop").touch) == []
-    assert [line.removeprefix("sampler-0:").partition(" see")[0] for line in lines] == [told] * bool(told)
+    assert [line.removeprefix("sampler-0:").partition(" see")[0] for line in lines] == [failure] * bool(failure)
 
 
 def test_reported_errors_are_not_printed_twice(supervise, patience):

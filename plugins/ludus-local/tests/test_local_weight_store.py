@@ -97,7 +97,7 @@ def test_weights_are_torn_as_soon_as_the_learner_begins_to_overwrite_them(store,
     def once_and_a_half():
         if reader.version < 2:
             store.publish(weights(2), 2)
-            with pytest.raises(KeyError):  # killed in the middle, as far as the reader can tell
+            with pytest.raises(KeyError):  # the writer seems killed in the middle of a write
                 store.publish({"layer.weight": weights(3)["layer.weight"]}, 3)
 
     policy = Policy(once_and_a_half)

@@ -1,4 +1,4 @@
-"""The matchmakers of the papers' leagues: whom each meets, how often, and why."""
+"""The matchmakers of the papers' leagues: opponents, their frequencies, and reasons."""
 
 from __future__ import annotations
 

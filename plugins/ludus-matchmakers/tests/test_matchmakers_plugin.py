@@ -45,7 +45,7 @@ def test_weights_must_be_shares(weights):
     ],
 )
 def test_what_would_end_a_run_later_is_found_before(tmp_path, monkeypatch, options, problem):
-    """A part that is seldom asked, and a modifier that waits until somebody loses."""
+    """A part with a small weight, and a modifier for a weaker side."""
     monkeypatch.setenv("LUDUS_ALLOW_PLUGINS", "dummy,ratings,matchmakers")
     path = tmp_path / "run.toml"
     path.write_text(

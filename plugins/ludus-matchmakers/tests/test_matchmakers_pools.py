@@ -35,19 +35,19 @@ SIDES = fake_leagues()["two sides"]
     ],
 )
 def test_pools_are_named(pools, models):
-    """Own, everybody's, those of an ending, and plain names; nobody appears twice."""
+    """The own pool, those of all players, those with a suffix, and plain names; without duplicates."""
     found = pool_opponents(LEAGUE, "main", None, pools=pools)
     assert set(found) == models
     assert len(found) == len(models)
 
 
-def test_a_pool_that_may_be_misspelt_is_told_of_once(caplog):
-    """It may also be one that somebody fills later; a player without models, and a pool with some, are as expected."""
+def test_an_empty_pool_is_warned_of_once(caplog):
+    """Its name may be misspelt. A player without models and a pool with members cause no warning."""
     league = attrs.evolve(LEAGUE, players=[*LEAGUE.players.values(), fake_player("late", 0)])
     for _ in range(3):
         assert pool_opponents(league, "main", None, pools=["best", "late", "mian", "*"])
-    (told,) = caplog.messages
-    assert told.startswith("the pool 'mian' is empty and not named after a player (there are main, other, late)")
+    (warning,) = caplog.messages
+    assert warning.startswith("the pool 'mian' is empty and not named after a player (there are main, other, late)")
 
 
 def test_in_an_asymmetric_game_own_pools_are_those_of_the_other_side():
@@ -98,7 +98,7 @@ def grown(models, *, long=(), frozen=None, seconds=0.0):
 
 
 def test_every_so_many_models_one_is_kept():
-    """The third, the sixth and so on; and nothing is said twice."""
+    """The third, the sixth and so on; a repeated model causes no change."""
     enters = [PoolChange(pool="main/long", model="main@3", enters=True)]
     assert enter_long_pool(grown(2), "main", "main@2", every_models=3) == []
     assert enter_long_pool(grown(3), "main", "main@3", every_models=3) == enters
@@ -133,7 +133,7 @@ def test_nothing_is_kept_unless_asked_for():
 
 
 def test_matchmakers_keep_models_both_ways():
-    """A model enters the pool that the oldest leave, and the one that nobody leaves."""
+    """A model enters the first-in-first-out pool and the permanent pool."""
     changes = UniformHistory(capacity=2, long_models=3).on_model_frozen(LEAGUE, "main", "main@3")
     assert PoolChange(pool="main/long", model="main@3", enters=True) not in changes
     fresh = attrs.evolve(LEAGUE, pools={})

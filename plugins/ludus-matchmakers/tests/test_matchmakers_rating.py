@@ -1,4 +1,4 @@
-"""Whom to rate: what is least certain, tournaments, and several askers."""
+"""Rating matches: the least certain pair, tournaments, and mixtures."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_matchmaker_passes_the_kit(matchmaker):
 
 
 def test_the_least_certain_pair_comes_first():
-    """Of equally many matches the even ones say least: √(x (1 - x) / (n + 1)) is larger at ½ than at 0.9."""
+    """Even pairs deviate most for equally many matches: √(x (1 - x) / (n + 1)) is larger at ½ than at 0.9."""
     results = {("main@6", "a"): (20, 0, 20), ("main@6", "b"): (38, 0, 2), ("a", "b"): (20, 0, 20)}
     league = FakeLeague(players=[MAIN], anchors=("a", "b"), results=results)
     assert asked(Uncertain(recent_models=0), league) == {frozenset({"main@6", "a"}), frozenset({"a", "b"})}
@@ -209,8 +209,8 @@ def test_the_best_of_a_group_enter_the_pools():
     assert decide(SUPERIOR, attrs.evolve(made, results=matches(FIRST, count=9))) == []
 
 
-def test_a_pool_shared_by_nobody_is_a_mistake():
-    """Told when the rule is asked first, not when the first model would enter."""
+def test_a_pool_shared_by_no_player_is_an_error():
+    """The first decision of the rule raises, not the first model that would enter."""
     with pytest.raises(ConfigError, match="there is no player 'other'; players are main"):
         decide(attrs.evolve(SUPERIOR, shared={"foreign": ("other",)}), league())
 
@@ -224,7 +224,7 @@ def test_the_top_pool_keeps_its_best_who_wait_for_a_person():
 
 
 def test_the_first_superior_models_wait_at_once():
-    """There is nobody they could be compared with."""
+    """There are no models to compare them with."""
     pools = {"top": ("main@2",), "main/superior": ("main@2",)}
     assert decide(SUPERIOR, league(3, pools=pools)) == [("final", "main@2", True)]
     assert decide(SUPERIOR, league(3, pools={**pools, "final": ("main@2",)})) == []

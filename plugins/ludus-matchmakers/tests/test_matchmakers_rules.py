@@ -87,13 +87,13 @@ def test_ada_follows_the_equations(old, wins, ratio):
 
 @pytest.mark.parametrize("high", [0.8, 0.0])
 def test_ada_can_leave_the_hard_side_nothing(high):
-    """Where `low` says so: far ahead, it waits, and the cat has everything."""
+    """With `low` 0: a hard side far ahead gets no share, and the cat gets all of it."""
     changes = decide(attrs.evolve(AETS, low=0.0, high=high), sides(88, 10, mouse=0.3, cat=0.7))
     assert {change.player: change.share for change in changes} == {"mouse": 0.0, "cat": 1.0}
 
 
 def test_balanced_sides_keep_their_shares():
-    """Nothing is said where nothing changes."""
+    """The rule returns no share that does not change."""
     assert decide(AETS, sides(50, 50)) == []
 
 
@@ -127,7 +127,7 @@ def test_several_hard_sides_stay_below_the_limit_together():
 
 
 def test_hard_sides_are_some_of_the_sides():
-    """All of them would leave nobody who has the rest."""
+    """If all sides are hard, no side is left for the rest of the shares."""
     with pytest.raises(ConfigError, match="expected hard to be some of the players"):
         decide(ADA(hard=["cat", "mouse"]), SIDES)
     with pytest.raises(ConfigError, match="no player 'dog'"):
@@ -164,7 +164,7 @@ def generations(*, main=1, results=None, anchors=(), **changed):
 
 
 def test_generation_0_beats_the_anchors():
-    """Each of them, with 85 % in enough matches; meanwhile the exploiter has nobody to exploit."""
+    """Each anchor, with 85 % in enough matches; the exploiter has no opponent until then."""
     wait = Share(player="exploiter", share=0.0)
     league = generations(main=0, anchors=("weak", "strong"), results={("main@0+", "weak"): (10, 0, 0)})
     assert decide(RULE, league) == [wait]
@@ -176,25 +176,25 @@ def test_generation_0_beats_the_anchors():
     assert decide(attrs.evolve(RULE, enough_matches=21), attrs.evolve(league, results=beaten)) == [wait]
 
 
-def test_without_anybody_to_beat_generation_0_is_what_it_is():
-    """Otherwise nothing would ever begin."""
+def test_without_opponents_generation_0_is_frozen_at_once():
+    """Otherwise generation 1 would never begin."""
     (freeze, _) = decide(RULE, generations(main=0))
     assert freeze == Freeze(player="main", reason="generation 0: there is no opponent to beat")
 
 
-def test_generation_0_cannot_beat_an_anchor_that_there_is_not():
-    """It would be waited for without end."""
+def test_an_unknown_anchor_of_generation_0_raises():
+    """Otherwise the rule would wait without end."""
     with pytest.raises(ConfigError, match="no anchor 'minmax3'; anchors are minimax3"):
         decide(attrs.evolve(RULE, anchors=["minmax3"]), generations(main=0, anchors=("minimax3",)))
 
 
 def test_an_exploiter_begins_when_there_is_a_main_agent():
-    """With the share that it is given."""
+    """It gets its configured share."""
     league = generations(exploiter={"share": 0.0})
     assert decide(attrs.evolve(RULE, share=2.0), league) == [Share(player="exploiter", share=2.0)]
 
 
-def test_a_converged_exploiter_starts_anew():
+def test_a_converged_exploiter_is_reset():
     """At 85 % against the newest model; not at less, and not by what it wins against live weights."""
     results = {("exploiter@0+", "main@1"): (17, 0, 3)}
     reset = Reset(player="exploiter", reason="converged: beats main@1 with 0.85")
@@ -221,7 +221,7 @@ def test_it_waits_until_the_main_agent_has_converged_again():
     assert decide(RULE, later) == [Share(player="exploiter", share=1.0)]
 
 
-def test_those_who_converge_in_one_moment_do_not_wait_for_each_other():
+def test_players_that_converge_together_do_not_wait_for_each_other():
     """The main agent has a model that the exploiter never met, so the exploiter goes on."""
     views = players(fake_player("main", 2), fake_player("exploiter", 1), exploiter={**born(1), "share": 0.0})
     beaten = {
@@ -235,7 +235,7 @@ def test_those_who_converge_in_one_moment_do_not_wait_for_each_other():
     assert decide(RULE, attrs.evolve(league, players=going_on)) == []
 
 
-def test_the_main_agent_must_beat_everybody_again():
+def test_the_main_agent_must_beat_all_models_again():
     """All models of the league, its own included, once one is newer than its last; then it is frozen, not reset."""
     frozen = {"main@1": 10.0, "exploiter@1": 20.0}
     views = players(fake_player("main", 1), fake_player("exploiter", 1), exploiter={**born(1), "share": 0.0})
@@ -292,7 +292,7 @@ def test_models_are_frozen_once_the_pool_is_beaten():
 
 
 def test_explorers_restart_from_the_main_agent():
-    """From its newest model, as soon as they have learned enough since they were born."""
+    """From its newest model, as soon as they have learned enough since their last reset."""
     views = players(
         fake_player("main", 3), fake_player("explorer", 2), explorer={"decisions": 90, "generation_start_decisions": 40}
     )
@@ -334,8 +334,8 @@ LEAGUE_RULE = AlphaStar(
 )
 
 
-def test_after_most_decisions_everybody_is_frozen():
-    """Main exploiters start anew, league exploiters one time of four, main agents never."""
+def test_after_most_decisions_every_player_is_due():
+    """Main exploiters are reset, league exploiters in one of four cases, main agents never."""
     kinds = [tuple(type(change) for change in decide(LEAGUE_RULE, alphastar(20), seed)) for seed in range(400)]
     assert {kind[0] for kind in kinds} == {Freeze}
     assert all(len(kind) == 3 for kind in kinds)
@@ -345,14 +345,14 @@ def test_after_most_decisions_everybody_is_frozen():
     assert resets == pytest.approx(0.25, abs=0.06)
 
 
-def test_without_most_decisions_nobody_is_frozen_by_them():
-    """0 is of no account, as in the other rules; else everybody would be frozen at every look."""
+def test_without_most_decisions_no_player_is_frozen_by_them():
+    """0 means no limit, as in the other rules; otherwise every decision would freeze all players."""
     rule = attrs.evolve(LEAGUE_RULE, least_decisions=0, most_decisions=0)
     assert decide(rule, alphastar(0)) == decide(rule, alphastar(10**9)) == []
 
 
 def test_the_limits_of_alphastar_are_in_order():
-    """Least is not above most, unless that is of no account."""
+    """Least is not above most, unless that is 0."""
     with pytest.raises(ValueError, match="least_decisions: expected at most most_decisions = 10, got 1000"):
         AlphaStarConfig(least_decisions=1000, most_decisions=10)
     assert AlphaStarConfig(least_decisions=1000, most_decisions=0).least_decisions == 1000

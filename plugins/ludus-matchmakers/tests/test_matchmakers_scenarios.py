@@ -54,8 +54,8 @@ def test_opponents_ratings_and_pools_are_those_of_the_matchmaker_inside():
     assert made.on_model_frozen(SIDES, "cat", "cat@5") == UniformHistory().on_model_frozen(SIDES, "cat", "cat@5")
 
 
-def test_a_modifier_for_nobody_is_a_mistake():
-    """It would wait for ever without a word."""
+def test_a_modifier_for_an_unknown_player_raises():
+    """Otherwise it would never apply, without a warning."""
     help_dog = Modifier(scenario="corner", probability=0.001, weaker="dog")
     with pytest.raises(ConfigError, match="there is no player 'dog'; players are cat, mouse"):
         played(help_dog, questions=1)
@@ -104,14 +104,14 @@ def test_environment_randomisation_helps_the_weaker_side_only():
 
 
 def test_balance_needs_enough_matches():
-    """Nobody is the weaker one before."""
+    """Before that, no side counts as weaker."""
     help_mice = Modifier(scenario="mouse-level", probability=1.0, weaker="mouse")
     assert share(played(help_mice, league=balance(9, 0), questions=20), "mouse-level") == 0
     assert share(played(help_mice, league=balance(9, 0), questions=20, enough_matches=9), "mouse-level") == 1
 
 
 def test_balance_is_that_of_the_newest_models():
-    """What happened before the last `models` of each side is of no account."""
+    """What happened before the last `models` of each side does not count."""
     old = {("cat@1", "mouse@2+"): (0, 0, 1000), ("cat@4", "mouse@2"): (60, 0, 40)}
     assert newest_win_rate(balance(100, 100, old), "cat", ["mouse"], models=1)[1] == 300
     assert newest_win_rate(balance(100, 100, old), "cat", ["mouse"], models=4)[1] == 1300
@@ -134,8 +134,8 @@ def test_every_match_counts_once_in_the_balance():
     assert newest_win_rate(league, "mouse", ["cat"], models=1) == ((lost + drawn / 2 + 1) / (matches + 2), matches)
 
 
-def test_rivals_are_those_one_can_meet():
-    """The other sides of an asymmetric game, everybody else in a symmetric one."""
+def test_opposing_players_can_be_met():
+    """The other sides of an asymmetric game, all other players of a symmetric one."""
     assert opposing_players(SIDES, "cat") == ("mouse",)
     league = attrs.evolve(SIDES, players=[fake_player("a"), fake_player("b"), fake_player("c")])
     assert opposing_players(league, "b") == ("a", "c")

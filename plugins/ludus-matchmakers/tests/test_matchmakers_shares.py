@@ -1,4 +1,4 @@
-"""Whom each matchmaker chooses, how often, and why."""
+"""The opponents of each matchmaker, their frequencies, and reasons."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_matchmaker_passes_the_kit(matchmaker):
 
 
 def test_anchors_are_met_equally_often():
-    """Nobody else, whatever is frozen."""
+    """Frozen models are not chosen."""
     league = FakeLeague(players=[MAIN], anchors=("weak", "strong"))
     shares = opponent_shares(Anchors(), league, "main")
     assert shares == {"weak": pytest.approx(0.5, abs=0.04), "strong": pytest.approx(0.5, abs=0.04)}
@@ -64,14 +64,14 @@ def test_an_anchor_plays_the_team_it_is_made_for():
     assert opponent_shares(Anchors(), league, "cat", questions=20) == {"mouse-bot": 1.0}
 
 
-def test_without_an_anchor_somebody_stands_in():
-    """A league always goes on, and says why so."""
+def test_without_an_anchor_the_fallback_is_chosen():
+    """The league continues, and the reason names the missing anchor."""
     expected = Pairing(opponents=("main@3+",), reason="no anchor for this team")
     assert Anchors().next_fixture(LEAGUE, "main", rng()) == expected
 
 
 def test_an_unknown_anchor_is_named():
-    """Together with those there are."""
+    """The error lists the existing ones."""
     league = FakeLeague(players=[MAIN], anchors=("weak",))
     with pytest.raises(ConfigError, match="no anchor 'string'; anchors are weak"):
         Anchors(["string"]).next_fixture(league, "main", rng())
@@ -113,8 +113,8 @@ def test_uniform_history_can_take_other_pools():
     assert opponent_shares(UniformHistory(["best"]), league, "main", questions=20) == {"main@2": 1.0}
 
 
-def test_without_a_model_the_live_weights_stand_in():
-    """And the reason says so."""
+def test_without_a_model_live_weights_are_chosen():
+    """The reason names the fallback."""
     pairing = UniformHistory().next_fixture(fake_leagues()["nothing frozen"], "main-agent", rng())
     assert (pairing.opponents, pairing.reason) == (("main-agent@0+",), "no model in its pools yet")
     assert UniformHistory(["own/long"]).next_fixture(LEAGUE, "main", rng()) == attrs.evolve(
@@ -182,7 +182,7 @@ def test_harder_opponents_are_never_met_less(rates):
 
 
 def test_unknown_opponents_count_as_even():
-    """A model nobody has met has ½, so it is met more than one that is beaten."""
+    """A model without matches has the win rate ½, so it is chosen more often than a beaten one."""
     league = FakeLeague(players=[fake_player("main", 2)], results={("main@2+", "main@1"): (98, 0, 0)})
     shares = opponent_shares(PFSP(), league, "main")
     assert shares["main@2"] == pytest.approx(0.5 / 0.51, abs=0.01)
@@ -204,7 +204,7 @@ def test_a_mixture_keeps_its_shares():
     assert shares["main@3"] > shares["main@2"] > shares["main@1"]
 
 
-def test_the_reason_of_a_mixture_says_which_branch():
+def test_the_reason_of_a_mixture_names_the_part():
     """The part's name is in the reason once."""
     reasons = {mixture(pfsp=1).next_fixture(LEAGUE, "main", rng()).reason}
     reasons |= {mixture(latest_self_play=1).next_fixture(LEAGUE, "main", rng()).reason}
@@ -212,18 +212,18 @@ def test_the_reason_of_a_mixture_says_which_branch():
 
 
 def test_a_mixture_names_a_part_whose_reason_does_not():
-    """A stand-in of the history is traced to its branch, too."""
+    """The fallback of a part also has its name in the reason."""
     pairing = mixture(pfsp=1).next_fixture(fake_leagues()["nothing frozen"], "main-agent", rng())
     assert pairing.reason == "mixture → pfsp: no model in its pools yet"
 
 
-def test_a_part_with_share_0_is_never_asked():
+def test_a_part_with_share_0_is_never_chosen():
     """Switching a branch off is possible."""
     assert opponent_shares(mixture(latest_self_play=1, pfsp=0), LEAGUE, "main", questions=200) == {"main@3+": 1.0}
 
 
 def test_a_mixture_changes_pools_as_its_parts_do_once():
-    """Nothing is said twice."""
+    """There are no duplicates."""
     parts = {"a": UniformHistory(long_models=1), "b": PFSP(long_models=1)}
     changes = Mixture(parts=parts, weights={"a": 1, "b": 1}).on_model_frozen(LEAGUE, "main", "main@3")
     assert changes == [PoolChange(pool="main/long", model="main@3", enters=True)]
@@ -243,14 +243,14 @@ def test_the_capacity_of_a_mixture_is_its_own(capacity, leaving):
 
 
 def test_frozen_models_enter_the_pool_of_their_player():
-    """The pool is named after the player, whichever matchmaker asks."""
+    """The pool is named after the player, with every matchmaker."""
     for matchmaker in (LatestSelfPlay(), UniformHistory(), PFSP()):
         changes = matchmaker.on_model_frozen(LEAGUE, "main", "main@4")
         assert list(changes) == [PoolChange(pool="main", model="main@4", enters=True)]
 
 
-def test_ratings_end_when_enough_is_known():
-    """`enough_matches` and `recent_models` reach the evaluation question."""
+def test_rating_matches_end_after_enough_matches():
+    """`enough_matches` and `recent_models` limit the rating matches."""
     league = FakeLeague(players=[MAIN], results={("main@3", "main@2"): (4, 0, 0)})
     assert LatestSelfPlay(enough_matches=4, recent_models=1).next_evaluation(league, rng()) is None
     assert LatestSelfPlay(enough_matches=5, recent_models=1).next_evaluation(league, rng()) == ("main@3", "main@2")

@@ -57,7 +57,7 @@ def test_a_symmetric_player_meets_itself():
 
 
 def test_one_side_meets_the_other_side():
-    """Live weights and pools of everybody who plays the other team."""
+    """Live weights and pools of all players of the other team."""
     league = attrs.evolve(SIDES, players=[CAT, MOUSE, fake_player("mouse-2", 1, role="mouse", team=1)])
     assert live_opponents(league, "cat", 1) == ("mouse@2+", "mouse-2@1+")
     assert pool_opponents(league, "cat", 1) == ("mouse@1", "mouse@2", "mouse-2@1")
@@ -70,12 +70,12 @@ def test_players_to_meet_can_be_named():
 
 
 def test_naming_an_unknown_player_is_an_error_with_the_names_there_are():
-    """A misspelt player is the user's mistake."""
+    """A misspelt player name raises."""
     with pytest.raises(ConfigError, match="no player 'mian'; players are main"):
         live_opponents(FakeLeague(players=[MAIN]), "main", None, against=["mian"])
 
 
-def test_named_pools_are_joined_without_duplicates_and_without_those_who_do_not_fit():
+def test_named_pools_are_joined_without_duplicates_and_without_members_of_other_teams():
     """Members of several pools appear once; the own side never."""
     league = attrs.evolve(SIDES, pools={"best": ("mouse@2", "cat@1"), "mouse": ("mouse@1", "mouse@2")})
     assert pool_opponents(league, "cat", 1, pools=["best", "mouse"]) == ("mouse@2", "mouse@1")
@@ -89,12 +89,12 @@ def test_named_pools_are_joined_without_duplicates_and_without_those_who_do_not_
         (FakeLeague(players=[CAT], anchors=("a", "b"), anchor_teams={"a": 0}), "cat", 1, ("b",)),
     ],
 )
-def test_who_stands_in(league, player, team, expected):
+def test_fallback_opponents(league, player, team, expected):
     """Live weights first, then anchors that fit."""
     assert fallback_opponents(league, player, team) == expected
 
 
-def test_nobody_stands_in_for_a_foreign_team():
+def test_no_fallback_for_a_team_without_participants():
     """A cat never takes the seats of mice."""
     with pytest.raises(
         ConfigError, match="no participant plays team 1 against 'cat': add a player of its role, or an anchor"
@@ -153,7 +153,7 @@ def test_the_oldest_leave_a_full_pool():
 
 
 def test_a_model_that_is_in_the_pool_changes_nothing():
-    """Hearing of the same model again is harmless."""
+    """Adding the same model twice causes no change."""
     assert enter_pool(FakeLeague(players=[MAIN]), "main", "main@3", capacity=1) == []
 
 
@@ -193,8 +193,8 @@ def test_then_the_newest_model_meets_its_predecessors_and_the_newest_of_others()
     assert rate(league, recent_models=2) == {"main@3", "main@1"}
 
 
-def test_nothing_is_rated_once_everything_is_known():
-    """Enough matches everywhere end the questions."""
+def test_no_pair_is_rated_after_enough_matches():
+    """Enough matches everywhere end the rating matches."""
     results = {("main@3", "main@2"): (2, 0, 0), ("main@3", "main@1"): (0, 2, 0)}
     league = FakeLeague(players=[MAIN], results=results)
     assert rate(league, enough_matches=2) is None
@@ -202,7 +202,7 @@ def test_nothing_is_rated_once_everything_is_known():
 
 
 def test_models_of_one_side_meet_recent_models_of_the_other():
-    """In an asymmetric game, predecessors cannot be met; each seat gets who is made for it."""
+    """In an asymmetric game, predecessors cannot be met; each seat gets a model of its team."""
     league = FakeLeague(players=[CAT, MOUSE], results={("cat@4", "mouse@2"): (9, 0, 0)})
     pairs = {least_certain_pair(league, np.random.default_rng(seed), recent_models=2) for seed in range(20)}
     assert pairs == {("cat@4", "mouse@1"), ("cat@3", "mouse@2")}

@@ -17,26 +17,26 @@ def table(seed, n=6):
     return rates + np.tril(1 - rates.T, -1) + 0.5 * np.eye(n)
 
 
-def test_a_best_one_takes_all():
-    """Everybody is taken over by who beats everybody."""
+def test_a_dominant_participant_has_all_mass():
+    """A participant that beats all others takes over every population."""
     assert alpha_rank(win_rates([[0, 5, 5], [0, 0, 5], [0, 0, 0]])).tolist() == pytest.approx([1, 0, 0], abs=1e-8)
 
 
-def test_a_cycle_shares():
-    """However clear or narrow its wins are; somebody below it gets nothing."""
+def test_members_of_a_cycle_have_equal_mass():
+    """The size of the wins does not matter; a participant below the cycle has no mass."""
     assert alpha_rank(CYCLE).tolist() == pytest.approx([1 / 3] * 3)
     below = np.full((4, 4), 0.5)
     below[:3, :3], below[:3, 3], below[3, :3] = CYCLE, 0.6, 0.4
     assert alpha_rank(below).tolist() == pytest.approx([1 / 3, 1 / 3, 1 / 3, 0], abs=1e-8)
 
 
-def test_equals_share():
-    """Without matches everybody is equal."""
+def test_equal_participants_have_equal_mass():
+    """Without matches all participants are equal."""
     assert alpha_rank(win_rates(np.zeros((4, 4)))).tolist() == pytest.approx([0.25] * 4)
 
 
-def test_nobody_and_one():
-    """Who is alone has everything."""
+def test_zero_and_one_participant():
+    """A single participant has all mass."""
     assert alpha_rank(np.zeros((0, 0))).tolist() == []
     assert alpha_rank([[0.5]]).tolist() == [1]
 
@@ -53,7 +53,7 @@ def test_two_by_hand():
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("alpha", [0.1, 1.0, 10.0])
 def test_finite_alpha_is_that_of_openspiel(seed, alpha):
-    """A single population, whose members meet everybody."""
+    """For a single population whose members meet all others."""
     rates = table(seed)
     *_, expected, _, _ = alpharank.compute([rates], m=20, alpha=alpha, use_local_selection_model=False)
     assert np.allclose(alpha_rank(rates, alpha=alpha, population=20), expected, atol=1e-8)
@@ -88,29 +88,29 @@ def order_is_columns():
     return list(utils.get_strat_profile_from_id(np.array([3, 4]), 1)) == [1, 0]
 
 
-def test_a_best_pair_of_roles_takes_all():
+def test_a_dominant_pair_of_roles_has_all_mass():
     """A row that is best against every column, and the column that is best against it."""
     first, second = alpha_rank_roles([[0.9, 0.7], [0.4, 0.3]])
     assert (first.tolist(), second.tolist()) == (pytest.approx([1, 0], abs=1e-8), pytest.approx([0, 1], abs=1e-8))
 
 
 @pytest.mark.parametrize("alpha", [1e-6, 1e3, 1e9])
-def test_extreme_alphas_have_an_answer(alpha):
-    """Chances that are too small for a number do not break it, and nothing is lost in between."""
+def test_extreme_alphas_give_finite_results(alpha):
+    """Probabilities below the range of floats cause no error, and the mass adds up to 1."""
     mass = alpha_rank(table(0, 30), alpha=alpha)
     assert np.all(np.isfinite(mass))
     assert mass.sum() == pytest.approx(1)
 
 
-def test_ratios_beyond_numbers_have_an_answer():
-    """Two steps lead to the last pair, each 1e250 times likelier than back: it has everything, not nothing known."""
+def test_ratios_beyond_the_float_range_give_finite_results():
+    """Two steps lead to the last pair, each 1e250 times likelier than back: it has all mass."""
     first, second = alpha_rank_roles([[0.5, 0.1], [0.9, 0.5]], alpha=1e9)
     assert first.tolist() == pytest.approx([0.0, 1.0])
     assert second.tolist() == pytest.approx([0.0, 1.0])
 
 
-def test_a_sweep_ends_where_infinity_begins():
-    """It starts with everybody equal; where nobody ties, its last distribution is that of infinite alpha."""
+def test_a_sweep_converges_to_infinite_alpha():
+    """Its first distribution is uniform; without ties, its last one is that of infinite alpha."""
     alphas, masses = alpha_sweep(CYCLE)
     assert masses.shape == (len(alphas), 3)
     assert masses[0].tolist() == pytest.approx([1 / 3] * 3, abs=1e-3)
@@ -120,12 +120,12 @@ def test_a_sweep_ends_where_infinity_begins():
 
 
 def test_a_sweep_without_differences_ends():
-    """Nothing is ever felt."""
+    """No value of alpha changes the result."""
     assert alpha_sweep(np.full((2, 2), 0.5))[1][-1].tolist() == [0.5, 0.5]
 
 
-def test_wrong_arguments_are_refused():
-    """With what was expected."""
+def test_wrong_arguments_raise():
+    """The error names what was expected."""
     with pytest.raises(ValueError, match="adds up to 1"):
         alpha_rank(np.zeros((2, 2)))
     with pytest.raises(ValueError, match="expected alpha > 0"):

@@ -98,7 +98,7 @@ def test_intervals_with_draws_hold_the_truth():
     assert free == 400  # without the number of draws they are far too wide
 
 
-def test_nothing_but_draws_leaves_room():
+def test_a_few_draws_leave_uncertainty():
     """Three draws do not prove that two are equal."""
     points = points_from_matches([0] * 3, [1] * 3, [0.5] * 3, num=2)
     assert bradley_terry(points, draws=3 * (1 - np.eye(2))).difference(0, 1)[1] > 100
@@ -107,8 +107,8 @@ def test_nothing_but_draws_leaves_room():
 # --- data that has no plain answer --------------------------------------------------------------------------------
 
 
-def test_without_matches_there_is_the_prior():
-    """0 ± 1000 for everybody; nobody is connected."""
+def test_without_matches_ratings_equal_the_prior():
+    """0 ± 1000 for all participants; none are connected."""
     fit = bradley_terry(np.zeros((3, 3)))
     assert fit.mean.tolist() == [0, 0, 0]
     assert fit.deviation.tolist() == pytest.approx([1000] * 3)
@@ -116,8 +116,8 @@ def test_without_matches_there_is_the_prior():
     assert (fit.matches.tolist(), fit.component.tolist()) == ([0, 0, 0], [0, 1, 2])
 
 
-def test_nobody_is_rated():
-    """An empty table has an empty answer."""
+def test_an_empty_table():
+    """An empty table gives empty ratings."""
     fit = bradley_terry(np.zeros((0, 0)))
     assert fit.mean.shape == fit.deviation.shape == (0,)
 
@@ -132,7 +132,7 @@ def test_all_wins_stay_finite(wins):
     assert (mean - 1.96 * deviation > 0) == (wins >= 1000)
 
 
-def test_parts_that_never_met_are_told_by_their_components():
+def test_unconnected_parts_have_different_components():
     """Each part lies around 0; the difference between parts is as wide as the prior."""
     points = np.zeros((4, 4))
     points[0, 1] = points[2, 3] = 50
@@ -144,7 +144,7 @@ def test_parts_that_never_met_are_told_by_their_components():
 
 
 def test_a_shuffled_table_gives_shuffled_ratings():
-    """Nobody's number counts."""
+    """The order of the participants does not matter."""
     points, order = play(np.random.default_rng(4), [0, 10, 500, 80], 200), [2, 0, 3, 1]
     shuffled = bradley_terry(points[np.ix_(order, order)])
     assert np.allclose(shuffled.mean, bradley_terry(points).mean[order])
@@ -152,7 +152,7 @@ def test_a_shuffled_table_gives_shuffled_ratings():
 
 @settings(deadline=None, max_examples=40)
 @given(arrays(np.float64, (5, 5), elements=st.sampled_from([0.0, 0.5, 1.0, 40.0, 1e5])))
-def test_any_table_has_an_answer(points):
+def test_any_table_gives_finite_ratings(points):
     """Finite, centred on 0, and at the maximum: the points won are those expected, up to the prior's pull."""
     np.fill_diagonal(points, 0)
     fit = bradley_terry(points)
@@ -164,8 +164,8 @@ def test_any_table_has_an_answer(points):
     assert np.allclose(expected + pull, points.sum(axis=1), rtol=1e-6, atol=1e-6)
 
 
-def test_wrong_arguments_are_refused():
-    """With what was expected."""
+def test_wrong_arguments_raise():
+    """The error names what was expected."""
     with pytest.raises(ValueError, match="prior_deviation"):
         bradley_terry(np.zeros((2, 2)), prior_deviation=0)
     with pytest.raises(ValueError, match="draws"):

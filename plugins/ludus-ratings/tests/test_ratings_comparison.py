@@ -1,4 +1,4 @@
-"""Is B better than A: by hand, against known truths, and where nothing can be said."""
+"""Comparison of B with A: computed by hand, against known truths, and without evidence."""
 
 from __future__ import annotations
 
@@ -55,8 +55,8 @@ def test_pairs_by_hand():
     assert alone.high - alone.low > 3 * (direct.high - direct.low)
 
 
-def test_no_matches_say_nothing():
-    """Anything is possible."""
+def test_no_matches_are_no_evidence():
+    """The interval is [0, 1]."""
     direct = direct_evidence([])
     assert math.isnan(direct.score)
     assert (direct.low, direct.high, direct.difference) == (0, 1, None)
@@ -105,8 +105,8 @@ def test_a_common_opponent_is_evidence():
     assert compare(points, 1, 0).verdict == "worse"
 
 
-def test_the_table_of_their_own_matches_is_of_no_account():
-    """It would count twice."""
+def test_the_direct_entries_of_the_table_are_ignored():
+    """Otherwise direct matches would count twice."""
     points = np.zeros((3, 3))
     points[0, 2] = points[2, 0] = points[1, 2] = points[2, 1] = 50
     other = points.copy()
@@ -122,7 +122,7 @@ def test_unconnected_players_cannot_be_compared():
     assert (answer.verdict, answer.indirect, answer.combined, answer.more_matches) == ("undecided", None, None, None)
 
 
-def test_strangers_elsewhere_change_nothing():
+def test_unconnected_components_change_nothing():
     """Matches of a part that is not connected do not move the answer."""
     points = np.zeros((5, 5))
     points[0, 2], points[2, 0], points[1, 2], points[2, 1] = 10, 30, 30, 10
@@ -145,8 +145,8 @@ def test_indirect_evidence_is_that_of_whole_matrices(known):
     assert (indirect.mean, indirect.deviation) == pytest.approx(whole, abs=1e-7)
 
 
-def test_whoever_is_compared_with_itself_is_as_good():
-    """There is no doubt about it."""
+def test_a_participant_equals_itself():
+    """The difference is 0 with deviation 0."""
     points = np.random.default_rng(6).integers(0, 9, (4, 4)).astype(np.float64)
     np.fill_diagonal(points, 0)
     indirect = compare(points, 2, 2).indirect
@@ -154,7 +154,7 @@ def test_whoever_is_compared_with_itself_is_as_good():
 
 
 def test_participants_may_be_counted_from_the_end():
-    """As of any array; their own matches are of no account then, too."""
+    """As in any array; direct matches are ignored in this case, too."""
     points = np.random.default_rng(7).integers(1, 9, (4, 4)).astype(np.float64)
     np.fill_diagonal(points, 0)
     assert compare(points, 1, -1).indirect == compare(points, 1, 3).indirect
@@ -185,8 +185,8 @@ def test_evidence_adds_up():
     assert both.deviation**-2 == pytest.approx(own.deviation**-2 + others.deviation**-2)
 
 
-def test_contradictions_are_told():
-    """B loses to A and beats whom A loses to: the own matches decide."""
+def test_contradictions_are_reported():
+    """B loses to A and beats those that A loses to: the direct matches decide."""
     points = np.zeros((3, 3))
     points[2, 0], points[1, 2] = 100, 100
     answer = compare(points, 0, 1, scores=[0] * 90 + [1] * 10)
@@ -200,14 +200,14 @@ def test_contradictions_are_told():
 
 @pytest.mark.parametrize(("share", "verdict"), [(0.9, "better"), (0.1, "worse"), (0.5, "undecided")])
 def test_the_verdict_is_about_the_second(share, verdict):
-    """B's points decide."""
+    """It depends on the points of B."""
     won = round(100 * share)
     answer = compare(np.zeros((2, 2)), 0, 1, scores=[1] * won + [0] * (100 - won))
     assert answer.verdict == verdict
     assert (answer.more_matches == 0) == (verdict != "undecided")
 
 
-def test_equals_are_rarely_told_apart():
+def test_equal_players_are_rarely_distinguished():
     """An answer about equal players is wrong in about 1 of 20 cases."""
     rng = np.random.default_rng(2)
     wrong = [
@@ -218,7 +218,7 @@ def test_equals_are_rarely_told_apart():
 
 
 def test_more_matches_decide():
-    """After as many more matches as said, players who are as far apart as they looked are told apart 4 times of 5."""
+    """After that many more matches, players as far apart as estimated are distinguished in 4 of 5 cases."""
     rng, decided = np.random.default_rng(3), []
     first = np.array([1.0] * 56 + [0.0] * 44)
     answer = compare(np.zeros((2, 2)), 0, 1, scores=first)
@@ -231,14 +231,14 @@ def test_more_matches_decide():
     assert 0.7 < np.mean(decided) < 0.9
 
 
-def test_those_who_look_equal_need_no_number():
+def test_an_estimate_of_0_has_no_number_of_matches():
     """No number of matches would decide it."""
     answer = compare(np.zeros((2, 2)), 0, 1, **paired([[1, 0]] * 10))
     assert (answer.verdict, answer.more_matches) == ("undecided", None)
 
 
 def test_indirect_evidence_alone_has_a_number_of_matches():
-    """As the model says for matches without draws."""
+    """The number that the model gives for matches without draws."""
     points = points_from_matches([0, 0, 1, 1], [2, 2, 2, 2], [1, 0, 1, 1], num=3)
     answer = compare(points, 0, 1)
     assert answer.verdict == "undecided"

@@ -36,19 +36,19 @@ def test_a_sequence_of_matches_by_hand():
 
 
 def test_the_update_moves_points_from_one_to_the_other():
-    """The sum of all ratings stays what it was."""
+    """The sum of all ratings does not change."""
     ratings = sequential_elo([0, 1, 2, 1], [1, 2, 0, 0], [1, 0.5, 0, 1], num=4, start=1000)
     assert ratings.sum() == pytest.approx(4000)
     assert ratings[3] == 1000
 
 
-def test_who_meets_themselves_stays():
-    """Nothing can be learned from that."""
+def test_a_match_against_itself_changes_nothing():
+    """It holds no evidence."""
     assert sequential_elo([0], [0], [1], num=1).tolist() == [0]
 
 
-def test_without_matches_everybody_stays_at_the_start():
-    """Also nobody."""
+def test_without_matches_ratings_stay_at_the_start():
+    """Also without participants."""
     assert sequential_elo([], [], [], num=2, start=7).tolist() == [7, 7]
     assert sequential_elo([], [], [], num=0).tolist() == []
 

@@ -17,7 +17,7 @@ from ludus_ratings.fit import Hessian
 
 
 def ratings_of(table):
-    """Return the ratings of everybody who has played."""
+    """Return the ratings of all participants that have played."""
     return {name: table.rating(name) for name in table._index}
 
 
@@ -45,7 +45,7 @@ def simulate(strengths, *, matches, draw=0.0, seed=0):
 
 
 def test_two_participants_by_hand():
-    """10 wins to 1 are 400 points, and a thousand matches leave the prior no say."""
+    """10 wins to 1 are 400 points, and a thousand matches outweigh the prior."""
     table = table_of({("a", "random"): (1000, 0, 100)}, ["random"])
     assert table.rating("a").mean == pytest.approx(400, rel=0.01)
     assert table.rating("random") == Rating(0.0, 0.0, 1100)
@@ -96,7 +96,7 @@ def test_an_undefeated_participant_stays_finite():
 
 
 def test_a_chain_of_wins_adds_up():
-    """Somebody who beats the one who beats the anchor is far above it without having met it."""
+    """A participant that beats one that beats the anchor is rated far above it without direct matches."""
     records = {("a", "random"): (300, 0, 100), ("b", "a"): (300, 0, 100), ("c", "b"): (300, 0, 100)}
     table = table_of(records, ["random"])
     step = 400 * math.log10(3)
@@ -118,7 +118,7 @@ def test_without_anchors_the_mean_is_0():
 
 
 def test_the_unrated_have_the_prior():
-    """Somebody without matches is unknown, and so is everybody in an empty table."""
+    """A participant without matches has the prior, and so have all participants of an empty table."""
     assert EloTable(anchors=["random"]).rating("a") == PRIOR
     assert table_of({("a", "b"): (1, 0, 0)}).rating("c") == PRIOR
     assert PRIOR.matches == 0
@@ -174,7 +174,7 @@ def test_a_table_grows():
 
 
 def dense(table):
-    """Return ``[2, n]``: mean and deviation of everybody, from full matrices and plain Newton steps."""
+    """Return ``[2, n]``: mean and deviation of all participants, from full matrices and plain Newton steps."""
     points_in_one, n = 400 / math.log(10), len(table._index)
     points = np.zeros((n, n))
     for (i, j), at in table._pairs.items():
@@ -292,7 +292,7 @@ def test_a_deviation_is_computed_when_it_is_read(monkeypatch):
 
 
 def test_a_rating_with_a_function_is_like_one_with_a_number():
-    """Nobody sees how the deviation was given."""
+    """The result does not depend on how the deviation was passed."""
     lazy, plain = Rating(1.0, lambda: 2.0, 3), Rating(1.0, 2.0, 3)
     assert (lazy, hash(lazy), repr(lazy), lazy.deviation) == (plain, hash(plain), repr(plain), 2.0)
     assert lazy != Rating(1.0, 2.5, 3)

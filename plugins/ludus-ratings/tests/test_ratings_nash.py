@@ -41,7 +41,7 @@ def test_copies_share_and_change_nothing():
 
 
 def test_easy_opponents_do_not_count():
-    """Beating somebody weak adds nothing: the rating is the advantage over the equilibrium alone."""
+    """Beating a weak participant adds nothing: the rating is the advantage over the equilibrium alone."""
     average = nash_average([[0, 1, 9], [-1, 0, 99], [-9, -99, 0]])
     assert average.mass.tolist() == pytest.approx([1, 0, 0])
     assert average.rating.tolist() == pytest.approx([0, -1, -9])
@@ -149,7 +149,7 @@ def test_the_equilibria_of_two_roles_are_those_of_linear_programs(seed):
 
 
 def test_results_without_matches_are_even():
-    """Nobody is better than anybody."""
+    """All participants are equal."""
     average = nash_average(log_odds(np.zeros((3, 3))))
     assert average.mass.tolist() == pytest.approx([1 / 3] * 3)
     assert average.rating.tolist() == [0, 0, 0]

@@ -19,13 +19,13 @@ def test_matches_add_up():
 
 
 def test_no_matches_are_zeros():
-    """Also for nobody at all."""
+    """Also for no participants."""
     assert points_from_matches([], [], [], num=2).tolist() == [[0, 0], [0, 0]]
     assert points_from_matches([], [], [], num=0).shape == (0, 0)
 
 
-def test_matches_against_oneself_are_left_out():
-    """They tell nothing."""
+def test_matches_of_a_participant_against_itself_are_left_out():
+    """They hold no evidence."""
     assert points_from_matches([0, 0], [0, 1], [1, 1], num=2).tolist() == [[0, 1], [0, 0]]
 
 
@@ -37,8 +37,8 @@ def test_components_are_who_is_connected():
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_who_is_connected_is_whoever_can_be_reached(seed):
-    """Found here by walking; everybody is called by the first of those connected."""
+def test_components_are_the_reachable_participants(seed):
+    """The test searches the graph; a component is labelled by its first participant."""
     rng = np.random.default_rng(seed)
     num = int(rng.integers(1, 40))
     pairs = rng.integers(0, num, (int(rng.integers(0, num)), 2))
@@ -74,7 +74,7 @@ def test_gaps_are_filled_with_what_is_expected():
 @settings(deadline=None, max_examples=30)
 @given(TABLES)
 def test_rates_and_odds_mirror(points):
-    """What one side gets the other one lacks; nobody is at 0 or 1, whatever was won."""
+    """The two entries of a pair add up to 1 and 0; no rate is 0 or 1."""
     rates, odds = win_rates(points), log_odds(points)
     assert np.allclose(rates + rates.T, 1)
     assert rates.min() > 0

@@ -39,7 +39,7 @@ def test_skills_build_on_each_other():
 
 
 def test_matches_against_oneself_are_left_out():
-    """Somebody in two teams can neither win nor lose."""
+    """A match is ignored if a participant is in two teams."""
     assert openskill_ratings([TeamMatch([["a", "b"], ["a"]], [1, 0])]) == {}
 
 

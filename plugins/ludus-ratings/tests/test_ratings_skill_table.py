@@ -36,7 +36,7 @@ def test_it_keeps_the_contract():
 
 
 def test_ratings_are_skills_in_points():
-    """25 is 0, and deviations are stretched alike; nobody knows who has not played."""
+    """25 is 0, and deviations have the same scale; a participant without matches has the prior."""
     table = SkillTable(seats=DUEL)
     table.replay(0, [match(1, "ab", 1.0, 0.0), match(1, "ab", 0.5, 0.5, number=1), match(2, "cb", 1.0, 0.0)])
     outcomes = ((1.0, 0.0), (0.5, 0.5))
@@ -66,7 +66,7 @@ def test_seats_of_a_team_stay_together():
 
 
 def test_live_weights_are_not_rated():
-    """They are somebody else after every update."""
+    """They change with every update."""
     table = SkillTable(seats=DUEL)
     table.replay(0, [match(1, ("a@1+", "b"), 0.0, 1.0)])
     assert table.rating("b").matches == table.rating("a@1+").matches == 0

@@ -61,7 +61,7 @@ class LocalProcess:
 
 
 def _has_ended(pid: int) -> bool:
-    """Return whether a child has ended and was not waited for yet; False if the system cannot tell."""
+    """Return whether a child has ended and was not waited for yet; False if the system has no `waitid`."""
     if not hasattr(os, "waitid"):
         return False
     try:
