@@ -15,7 +15,7 @@
     │   └── ModelError                        a model file is missing or does not match its hash
     └── WorkerError           (RuntimeError)  a worker process failed too often
 
-A message says what is wrong, where, what was expected, and how to fix it. The command line prints it without a
+A message states what is wrong, where, what was expected, and how to fix it. The command line prints it without a
 traceback.
 """
 

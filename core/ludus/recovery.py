@@ -4,7 +4,7 @@ Samplers, evaluators, helpers and services start without state: the coordinator 
 peers send again what was not acknowledged. A learner resumes from the `ResumePoint` that the coordinator reads from the
 store; updates after the last committed checkpoint are lost.
 
-A launcher restarts a worker that ended or hangs, until its `RestartHistory` says that restarting does not help.
+A launcher restarts a worker that ended or hangs, until its `RestartHistory` returns that restarting does not help.
 """
 
 from __future__ import annotations

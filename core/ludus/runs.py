@@ -223,7 +223,7 @@ class Run(AbstractContextManager["Run"]):
     def checkpoints(self) -> Mapping[str, Checkpoint]:
         """Return the newest checkpoint of every player: its ``path`` in the run folder and its ``hash``.
 
-        They are read anew, not from the snapshot, because a running run deletes checkpoints that it has replaced.
+        They are read from the current database, not the snapshot: a running run deletes replaced checkpoints.
         """
         with Store.read(self.folder) as current:
             return current.checkpoints.latest()

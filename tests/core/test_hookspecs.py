@@ -1,4 +1,4 @@
-"""Every hook is documented, implemented by ludus-dummy, and called as its documentation says."""
+"""Every hook is documented, implemented by ludus-dummy, and called as documented."""
 
 from __future__ import annotations
 

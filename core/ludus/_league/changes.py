@@ -149,7 +149,7 @@ class RuleRunner:
         league: The league.
         training: Applies changes of shares.
         requests: Sends freezes and resets to learners.
-        outbox: Is told that a commit is needed.
+        outbox: Outbox that schedules the next commit.
         rng: The coordinator's random generator.
         every_matches: Training matches between two calls.
         applied_at: Training matches at the last call.

@@ -205,7 +205,7 @@ def _component_problems(report: PluginReport, providers: _Providers) -> Iterator
 def _describe_clash(kind: str, name: str, providers: Sequence[_Provider]) -> str:
     (kept, _), (other, _) = providers[:2]
     plugins = " and ".join(f"{report.distribution} (plugin {report.name})" for report, _ in providers)
-    # Plugins of one entry-point name can only be told apart by their distributions.
+    # Only their distributions distinguish plugins of one entry-point name.
     blocked = other.distribution if kept.is_named_in([other.name]) else other.name
     return (
         f"{kind} {name!r} is provided by {plugins} — block one of them: "

@@ -118,10 +118,10 @@ def test_lineage_shows_player_resets(write, show, data):
     made.freeze("main", generation=2, reason="stuck")
     made.freeze("main", generation=2)
     made.store.commit()
-    told = {model["participant"]: model for model in data("lineage", made.folder)["models"]}
-    assert [told[f"main@{i}"]["parent"] for i in range(1, 6)] == [None, "main@1", "other@1", "main@3", None]
-    assert [told[f"main@{i}"]["generation"] for i in range(1, 6)] == [0, 0, 1, 1, 2]
-    assert [told[f"main@{i}"]["reset"] for i in range(1, 6)] == [False, True, False, True, False]
+    models = {model["participant"]: model for model in data("lineage", made.folder)["models"]}
+    assert [models[f"main@{i}"]["parent"] for i in range(1, 6)] == [None, "main@1", "other@1", "main@3", None]
+    assert [models[f"main@{i}"]["generation"] for i in range(1, 6)] == [0, 0, 1, 1, 2]
+    assert [models[f"main@{i}"]["reset"] for i in range(1, 6)] == [False, True, False, True, False]
     text = " ".join(show("lineage", made.folder).split())
     assert "2,000 decisions then reset to other@1: converged" in text
     assert "generation 1 then reset to initial weights: stuck" in text

@@ -103,7 +103,7 @@ class LabelsConfig:
     choices: int = option(6, whole(2, 64), help="choices of every label but the first, 2 to 64")
     labels: int = option(2, whole(2, 16), help="labels besides the first, of which it chooses one, 2 to 16")
     coupled: bool = option(
-        False, help="whether all labels must be right together; otherwise the first says which of the others counts"
+        False, help="whether all labels must be right together; otherwise the first selects which of the others counts"
     )
     shared: bool = option(
         False, help="where coupled: the reward is the share of right labels instead of all or nothing"
@@ -123,7 +123,7 @@ class LuckConfig:
     spread: float = option(
         8.0, at_least(0.0), help="luck of a match, drawn from [-spread, spread], is paid in equal parts on every tick"
     )
-    told: bool = option(True, help="whether critics see the luck to come")
+    told: bool = option(True, help="whether critics observe the random part of the reward")
 
 
 @frozen(kw_only=True)
@@ -147,7 +147,7 @@ class TargetsConfig:
     kinds: int = option(
         4, whole(2, 64), help="different kinds of entities, 2 to 64; one present entity is of the wanted kind"
     )
-    buttons: int = option(3, whole(1, 64), help="different buttons, 1 to 64; the observation says which is right")
+    buttons: int = option(3, whole(1, 64), help="different buttons, 1 to 64; the observation shows which is right")
 
 
 @frozen(kw_only=True)

@@ -39,19 +39,19 @@ def ludus_register_environments() -> list[Component]:
             name="labels",
             factory="ludus_probes.labels:make_labels",
             config="ludus_probes.config:LabelsConfig",
-            summary="three action labels, the first says which other one counts: decided by handling dependent labels",
+            summary="three action labels, the first selects which other counts: decided by handling dependent labels",
         ),
         Component(
             name="luck",
             factory="ludus_probes.luck:make_luck",
             config="ludus_probes.config:LuckConfig",
-            summary="easy questions paid with luck that critics may be told: decided by a critic with privileged input",
+            summary="easy questions with random rewards known to critics: decided by a critic with privileged input",
         ),
         Component(
             name="team-game",
             factory="ludus_probes.team_game:make_team_game",
             config="ludus_probes.config:TeamGameConfig",
-            summary="a shared reward blurred by luck that critics may see: decided by a critic of the global state",
+            summary="a shared reward with noise that critics may observe: decided by a critic of the global state",
         ),
         Component(
             name="targets",
