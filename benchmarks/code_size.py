@@ -10,7 +10,7 @@ import argparse
 import ast
 import io
 import tokenize
-from collections.abc import Iterable, Iterator, Mapping, Set as AbstractSet
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set as AbstractSet
 from pathlib import Path
 
 from attrs import frozen
@@ -147,10 +147,6 @@ def _reachable(graph: Mapping[str, AbstractSet[str]], start: str) -> set[str]:
     return reachable
 
 
-def _packages(root: Path) -> list[Path]:
-    return [root / "core" / "ludus", *sorted(path.parent for path in root.glob("*/*/src/*/__init__.py"))]
-
-
 def _print_totals(root: Path, counts: Mapping[Path, int]) -> None:
     core, kit = root / "core" / "ludus", root / "core" / "ludus" / "testing"
     kit_lines = sum(count for path, count in counts.items() if path.is_relative_to(kit))
@@ -169,37 +165,29 @@ def _test_lines(root: Path) -> int:
     return sum(len(path.read_text(encoding="utf-8").splitlines()) for path in tests)
 
 
-def _large_modules(root: Path, paths: Iterable[Path]) -> Iterator[str]:
-    for path in paths:
-        lines = len(path.read_text(encoding="utf-8").splitlines())
-        if lines > MAX_MODULE_LINES:
-            yield f"{path.relative_to(root)}: {lines}"
+def _print_list(title: str, lines: Sequence[str]) -> None:
+    print(f"{title:28} {len(lines)}", *(f"    {line}" for line in lines), sep="\n")
 
 
-def _large_classes(root: Path, paths: Iterable[Path]) -> Iterator[str]:
-    for path in paths:
-        for size in class_sizes(path):
-            if size.lines > MAX_CLASS_LINES or size.methods > MAX_METHODS:
-                yield f"{path.relative_to(root)}: {size.name}, {size.lines} lines, {size.methods} methods"
-
-
-def _complex_functions(root: Path, paths: Iterable[Path]) -> Iterator[str]:
-    for path in paths:
-        for name, count in complex_functions(path):
-            yield f"{path.relative_to(root)}: {name}, {count}"
-
-
-def _cycles(root: Path) -> Iterator[str]:
-    for package in _packages(root):
-        for cycle in import_cycles(import_graph(package)):
-            yield f"{len(cycle)}: {' '.join(cycle)}"
-
-
-def _print_list(title: str, lines: Iterable[str]) -> None:
-    lines = list(lines)
-    print(f"{title:28} {len(lines)}")
-    for line in lines:
-        print(f"    {line}")
+def _print_large(root: Path, paths: Collection[Path]) -> None:
+    lengths = {path: len(path.read_text(encoding="utf-8").splitlines()) for path in paths}
+    _print_list(
+        f"modules over {MAX_MODULE_LINES} lines",
+        [f"{path.relative_to(root)}: {lines}" for path, lines in lengths.items() if lines > MAX_MODULE_LINES],
+    )
+    _print_list(
+        f"classes over {MAX_CLASS_LINES} lines or {MAX_METHODS} methods",
+        [
+            f"{path.relative_to(root)}: {size.name}, {size.lines} lines, {size.methods} methods"
+            for path in paths
+            for size in class_sizes(path)
+            if size.lines > MAX_CLASS_LINES or size.methods > MAX_METHODS
+        ],
+    )
+    _print_list(
+        f"functions of complexity over {MAX_COMPLEXITY}",
+        [f"{path.relative_to(root)}: {name}, {count}" for path in paths for name, count in complex_functions(path)],
+    )
 
 
 def main() -> None:
@@ -209,10 +197,10 @@ def main() -> None:
     root = parser.parse_args().checkout.resolve()
     counts = {path: code_lines(path) for folder in _FOLDERS for path in source_files(root, folder)}
     _print_totals(root, counts)
-    _print_list(f"modules over {MAX_MODULE_LINES} lines", _large_modules(root, counts))
-    _print_list(f"classes over {MAX_CLASS_LINES} lines or {MAX_METHODS} methods", _large_classes(root, counts))
-    _print_list(f"functions of complexity over {MAX_COMPLEXITY}", _complex_functions(root, counts))
-    _print_list("import cycles", _cycles(root))
+    _print_large(root, counts)
+    packages = [root / "core" / "ludus", *sorted(path.parent for path in root.glob("*/*/src/*/__init__.py"))]
+    cycles = [cycle for package in packages for cycle in import_cycles(import_graph(package))]
+    _print_list("import cycles", [f"{len(cycle)}: {' '.join(cycle)}" for cycle in cycles])
 
 
 if __name__ == "__main__":

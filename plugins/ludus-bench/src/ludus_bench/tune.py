@@ -106,37 +106,6 @@ def best_of(runs: dict[Choice, float], *, players: int) -> Choice:
     )
 
 
-@frozen(kw_only=True)
-class _Trials:
-    """Measured rates of all settings.
-
-    Args:
-        sampling: Rate of a sampler, by number of matches.
-        minibatches: Rate of an update, by rows of a minibatch; by 0 alone without such an option.
-        minibatch: Chosen rows of a minibatch; 0 without such an option.
-        threads: Rate of an update, by number of threads.
-        runs: Rates of whole runs, by choice.
-        best: Chosen distribution.
-    """
-
-    sampling: dict[int, Rate]
-    minibatches: dict[int, Rate]
-    minibatch: int
-    threads: dict[int, Rate]
-    runs: dict[Choice, tuple[float, ...]]
-    best: Choice
-
-    def figures(self) -> tuple[Figure, ...]:
-        """Return one figure for each setting that was tried."""
-        minibatches = {rows: rate for rows, rate in self.minibatches.items() if rows}
-        return (
-            *_figures("sampling_per_s", "matches", self.sampling),
-            *_figures("update_per_s", "minibatch", minibatches),
-            *_figures("update_per_s", "learner_threads", self.threads),
-            *(_run_figure(choice, rates) for choice, rates in self.runs.items()),
-        )
-
-
 def bench_tune(setup: Setup, *, seconds: float, plan: Plan) -> Report:
     """Try settings part by part, then the best combinations as whole runs.
 
@@ -149,8 +118,7 @@ def bench_tune(setup: Setup, *, seconds: float, plan: Plan) -> Report:
         RunError: A trial run ended early.
     """
     end, cores = time.monotonic() + seconds, available_cores()
-    trials = _try_settings(setup.with_processes(1), plan, end=end, cores=cores)
-    best, size = trials.best, trials.minibatch
+    best, size, figures = _try_settings(setup.with_processes(1), plan, end=end, cores=cores)
     configured = [player.learner_processes for player in setup.config.players.values()]
     changed_players = setup.players if any(count != best.learner_processes for count in configured) else ()
     option = setup.with_minibatch(size).minibatch_option if size else None
@@ -162,7 +130,7 @@ def bench_tune(setup: Setup, *, seconds: float, plan: Plan) -> Report:
     )
     return Report(
         command="tune",
-        figures=trials.figures(),
+        figures=figures,
         machine=describe_machine(),
         config={**setup.describe(), "players": len(setup.players)},
         values={
@@ -175,7 +143,11 @@ def bench_tune(setup: Setup, *, seconds: float, plan: Plan) -> Report:
     )
 
 
-def _try_settings(setup: Setup, plan: Plan, *, end: float, cores: float) -> _Trials:
+def _try_settings(setup: Setup, plan: Plan, *, end: float, cores: float) -> tuple[Choice, int, tuple[Figure, ...]]:
+    """Return the best distribution, the best rows of a minibatch, and one figure for each setting that was tried.
+
+    The rows are 0 if the algorithm has no such option.
+    """
     players = len(setup.players)
     sampling = _try_matches(setup, plan)
     minibatches = _try_minibatches(setup, plan)
@@ -185,14 +157,13 @@ def _try_settings(setup: Setup, plan: Plan, *, end: float, cores: float) -> _Tri
     choices = candidates(_medians(sampling), _medians(threads), cores=cores, players=players)
     runs = _try_runs(tuned, choices, end=end)
     run_medians = {choice: summarize(rates).median for choice, rates in runs.items()}
-    return _Trials(
-        sampling=sampling,
-        minibatches=minibatches,
-        minibatch=size,
-        threads=threads,
-        runs=runs,
-        best=best_of(run_medians, players=players) if runs else choices[0],
+    figures = (
+        *_figures("sampling_per_s", "matches", sampling),
+        *_figures("update_per_s", "minibatch", minibatches if size else {}),
+        *_figures("update_per_s", "learner_threads", threads),
+        *(_run_figure(choice, rates) for choice, rates in runs.items()),
     )
+    return best_of(run_medians, players=players) if runs else choices[0], size, figures
 
 
 def _medians(rates: dict[int, Rate]) -> dict[int, float]:
