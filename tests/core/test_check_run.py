@@ -522,7 +522,7 @@ def test_options_of_gpus_are_checked_on_the_cpu(path, monkeypatch):
 @pytest.mark.parametrize(
     ("action", "problem"),
     [
-        (lambda _n: None, "as player it returned None, expected an array of actions"),
+        (lambda _n: None, "as player it returned None, expected a numpy.ndarray"),
         (lambda n: np.zeros((n, 2), np.int64), "as player it returned int64 (8, 2), expected actions (8, 1)"),
         (lambda n: np.zeros((n, 1), np.float32), "as player it returned float32 (8, 1), expected actions (8, 1)"),
     ],

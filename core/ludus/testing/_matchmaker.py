@@ -13,7 +13,6 @@ from attrs import field, frozen
 
 from ludus._league.participants import inherited_weights
 from ludus._league.validation import checked_changes, checked_evaluation, checked_pairing, checked_pool_changes
-from ludus.errors import ContractError
 from ludus.matchmaker import LeagueView, Matchmaker, PlayerView, Rating
 from ludus.rule import Change, Freeze, PoolChange, Reset, Rule
 from ludus.testing._errors import require, wrap_errors
@@ -242,10 +241,8 @@ def _check_pool_changes(matchmaker: Matchmaker, league: FakeLeague, player: str)
     members = {name: list(models) for name, models in pools.items()}
     for change in changes:
         pool = members.setdefault(change.pool, [])
-        if change.enters == (change.model in pool):
-            raise ContractError(
-                f"{change} changes nothing: the model is {'already' if change.enters else 'not'} in the pool"
-            )
+        problem = f"{change} changes nothing: the model is {'already' if change.enters else 'not'} in the pool"
+        require(change.enters != (change.model in pool), problem)
         (pool.append if change.enters else pool.remove)(change.model)
 
 
@@ -276,8 +273,8 @@ def check_rule(
 def _changes(rule: Rule, league: FakeLeague, rng: np.random.Generator) -> list[Change]:
     changes = checked_changes(rule.decide(league, rng), league)
     for change in changes:
-        if isinstance(change, PoolChange) and change.enters == (change.model in league.pool(change.pool)):
-            raise ContractError(f"{change} changes nothing")
-        if isinstance(change, Freeze | Reset) and not change.reason:
-            raise ContractError(f"{change} has no reason; give one in a few words")
+        if isinstance(change, PoolChange):
+            require(change.enters != (change.model in league.pool(change.pool)), f"{change} changes nothing")
+        if isinstance(change, Freeze | Reset):
+            require(change.reason, f"{change} has no reason; give one in a few words")
     return changes

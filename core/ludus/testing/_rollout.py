@@ -27,7 +27,6 @@ from ludus.spaces import action_width, label_sizes
 
 __all__ = [
     "Actions",
-    "Difference",
     "Rollout",
     "SeededActions",
     "TickArrays",
@@ -206,18 +205,10 @@ def copy_tick(tick: Tick) -> TickArrays:
     return arrays
 
 
-@frozen
-class Difference:
-    """Array and match index of a difference between two ticks."""
-
-    array: str
-    match: int
-
-
-def first_difference(one: TickArrays, other: TickArrays, pairs: Sequence[tuple[int, int]]) -> Difference | None:
-    """Return the first difference between two ticks in pairs of match indices; None if they are equal."""
+def first_difference(one: TickArrays, other: TickArrays, pairs: Sequence[tuple[int, int]]) -> tuple[str, int] | None:
+    """Return array and match index of the first difference of two ticks in pairs of match indices; None if equal."""
     if one.keys() != other.keys():
-        return Difference(f"the presence of {', '.join(sorted(one.keys() ^ other.keys()))}", pairs[0][0])
+        return f"the presence of {', '.join(sorted(one.keys() ^ other.keys()))}", pairs[0][0]
     same_indices = all(a == b for a, b in pairs)
     for name, array in one.items():
         equal_nan = array.dtype.kind == "f"
@@ -225,7 +216,7 @@ def first_difference(one: TickArrays, other: TickArrays, pairs: Sequence[tuple[i
             continue
         for a, b in pairs:
             if not np.array_equal(array[a], other[name][b], equal_nan=equal_nan):
-                return Difference(name, a)
+                return name, a
     return None
 
 

@@ -89,7 +89,8 @@ class RolloutChecks:
         """
         found = first_difference(one, other, same_indices(SEQUENCES) if pairs is None else pairs)
         if found is not None:
-            self.fail(f"{problem}: {found.array} differs", match=found.match, tick=tick)
+            array, match = found
+            self.fail(f"{problem}: {array} differs", match=match, tick=tick)
 
     def _require_equal_rollouts(
         self,

@@ -25,7 +25,7 @@ from ludus.network import RecurrentNetwork
 from ludus.records import Fixture
 from ludus.spaces import action_width, is_continuous, label_sizes, leaf_spaces, legal_actions
 from ludus.testing._algorithm import check_decision, check_fields
-from ludus.testing._errors import expect_type
+from ludus.testing._errors import expect_type, require
 from ludus.testing._interface import check_view
 from ludus.testing._rollout import Rollout, SeededActions, TickCheck, random_action
 from ludus.testing._synthetic import random_leaves
@@ -169,8 +169,7 @@ def _check_networks(player: PlayerConfig, role: Role) -> None:
 def _check_heads(heads: Mapping[str, np.ndarray], sizes: Mapping[str, int]) -> None:
     for name, size in sizes.items():
         got = heads[name].shape if name in heads else None
-        if got != (NUM_MATCHES, size):
-            raise ContractError(f"returned {got} as head {name!r}, expected {(NUM_MATCHES, size)}")
+        require(got == (NUM_MATCHES, size), f"returned {got} as head {name!r}, expected {(NUM_MATCHES, size)}")
 
 
 def _record_batch(environment: Environment, actor: LiveActor, learned: Role, seed: int) -> SegmentBatch:
@@ -194,15 +193,13 @@ def _record_batch(environment: Environment, actor: LiveActor, learned: Role, see
             break
         engine.step()
     batch = actor.blocks[0] if actor.blocks else actor.recorder.flush()
-    if not batch.num_decisions:
-        raise ContractError(f"no decision was recorded in {MAX_TICKS} ticks")
+    require(batch.num_decisions, f"no decision was recorded in {MAX_TICKS} ticks")
     return batch
 
 
 def _describe_metrics(result: UpdateResult) -> str:
     for name, value in result.metrics.items():
-        if not np.isfinite(value):
-            raise ContractError(f"update returned {value} as metric {name!r}, expected a finite number")
+        require(np.isfinite(value), f"update returned {value} as metric {name!r}, expected a finite number")
     return ", ".join(f"{name} {value:.3g}" for name, value in list(result.metrics.items())[:4])
 
 
@@ -260,13 +257,11 @@ def check_agent(agent: Agent, role: Role, environment: Environment, seed: int) -
         seat_ids=seat_ids,
         rng=generator(seed, "check", "agent"),
     )
-    if not isinstance(action, np.ndarray):
-        raise ContractError(f"as {role.name} it returned {action!r:.200}, expected an array of actions")
+    expect_type(np.ndarray, action, f"as {role.name} it")
     shape = (matches.size, action_width(role.action_space))
-    if action.shape != shape or is_continuous(role.action_space) != (action.dtype.kind == "f"):
-        raise ContractError(f"as {role.name} it returned {action.dtype} {action.shape}, expected actions {shape}")
-    if not legal_actions(role.action_space, action, mask).all():
-        raise ContractError(f"as {role.name} it chose an illegal action")
+    valid = action.shape == shape and is_continuous(role.action_space) == (action.dtype.kind == "f")
+    require(valid, f"as {role.name} it returned {action.dtype} {action.shape}, expected actions {shape}")
+    require(legal_actions(role.action_space, action, mask).all(), f"as {role.name} it chose an illegal action")
 
 
 def _first_acting_tick(role: Role, environment: Environment, seed: int) -> RoleTick:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from statistics import median
-from types import TracebackType
-from typing import Self
 
 from attrs import evolve, frozen
 
@@ -46,11 +44,7 @@ class PartRates:
 
         def limit(name: str) -> Limit | None:
             limits = [limit for rates in turns if (limit := rates.limits[name])]
-            return (
-                Limit(value=median(limit.value for limit in limits), description=limits[0].description)
-                if limits
-                else None
-            )
+            return evolve(limits[0], value=median(limit.value for limit in limits)) if limits else None
 
         return evolve(
             turns[0],
@@ -118,12 +112,8 @@ class SelfplayParts:
             **gemm_tasks(update_gemms, trainer.decisions, device=setup.device, prefix="update "),
         }
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def close(self) -> None:
+        """Close the environment."""
         self._play.close()
 
     def measure(self, plan: Plan) -> PartRates:

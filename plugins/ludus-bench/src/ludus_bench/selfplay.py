@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from typing import Any
 
 import attrs
@@ -97,7 +98,7 @@ def bench_selfplay(setup: Setup, *, shape: Shape, seconds: float, warmup_s: floa
     part_rates: list[PartRates] = []
     with (
         limit_threads(1),
-        SelfplayParts(setup, matches=matches, clock=plan.clock) as parts,
+        closing(SelfplayParts(setup, matches=matches, clock=plan.clock)) as parts,
         start_run(setup.dump(**shape.sections)) as run,
     ):
         start_s = run.wait_until_learning(warmup_s=warmup_s)
