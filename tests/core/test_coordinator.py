@@ -431,9 +431,9 @@ def test_schedules_end_with_the_run_for_all_shares(league):
     )
     runner.train(2000)
     first, second = (runner.learner(name) for name in ("main", "other"))
-    assert first.decisions > 2 * second.decisions
-    assert first.progress == pytest.approx(0.5, abs=0.05)
-    assert second.progress == pytest.approx(0.5, abs=0.1)
+    assert first.state.decisions > 2 * second.state.decisions
+    assert first.state.progress(first.clock()) == pytest.approx(0.5, abs=0.05)
+    assert second.state.progress(second.clock()) == pytest.approx(0.5, abs=0.1)
 
 
 # -- the end ---------------------------------------------------------------------------------------------------------

@@ -171,7 +171,7 @@ def test_all_seats_are_taken_as_a_view():
 
 def test_selected_seats_keep_their_entries():
     """All attributes are selected."""
-    part = make_seats(np.ones((3, 2), bool)).select(np.array([False, True, False, False, True, True]))
+    part = make_seats(np.ones((3, 2), bool)).select(np.array([False, True, False, False, True, True]), ascending=True)
     assert part.take(np.arange(6).reshape(3, 2)).tolist() == [1, 4, 5]
     assert (part.seat_ids.tolist(), part.slots.tolist()) == ([101, 104, 105], [1, 1, 2])
 

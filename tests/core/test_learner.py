@@ -68,7 +68,7 @@ def test_a_league_continues_after_a_learner_restart(league):
     before = runner.coordinator.league.players["main"]
     runner.start("learner-main")
     runner.train(1600)
-    assert runner.learner("main").decisions >= 1600
+    assert runner.learner("main").state.decisions >= 1600
     assert len(runner.coordinator.league.players["main"].models) > len(before.models)
 
 
@@ -80,12 +80,12 @@ def test_a_refused_update_is_dropped(desk):
     desk.trainer.failing = True
     desk.block(1, decisions=10)
     desk.learner.work()
-    assert (desk.learner.version, desk.learner.decisions, desk.acked()) == (0, 0, 1)
+    assert (desk.learner.state.version, desk.learner.state.decisions, desk.acked()) == (0, 0, 1)
     assert desk.learner.metrics.drops["dropped_refused"] == 1
     desk.trainer.failing = False
     desk.block(2, decisions=10)
     desk.learner.work()
-    assert desk.learner.version == 1
+    assert desk.learner.state.version == 1
 
 
 def test_three_refused_updates_in_a_row_raise(desk):
@@ -184,7 +184,7 @@ def test_a_checkpoint_restores_weights_state_and_counters(new_desk):
     other = new_desk()
     other.welcome(models=0, checkpoint=saved.path, checkpoint_hash=saved.hash)
     assert (other.trainer.updates, other.trainer.momentum) == (1, 0.5)
-    assert (other.learner.version, other.learner.decisions) == (1, 10)
+    assert (other.learner.state.version, other.learner.state.decisions) == (1, 10)
     assert other.learner.metrics.totals == desk.learner.metrics.totals
 
 

@@ -25,7 +25,7 @@ def test_a_block_that_fills_the_batch_is_acknowledged_by_the_update(desk):
     assert desk.acked() == 2
     assert desk.learner.work()
     assert desk.acked() == 3
-    assert desk.learner.decisions == 12
+    assert desk.learner.state.decisions == 12
 
 
 @pytest.mark.parametrize("processes", [1, 3])
@@ -39,7 +39,7 @@ def test_blocks_far_beyond_the_credits_are_dropped(desk, processes):
     assert desk.learner.metrics.drops == {"dropped_surplus": 84}
     while desk.learner.work():
         pass
-    desk.block(101, decisions=11, versions=(desk.learner.version,), pid=1 % processes)
+    desk.block(101, decisions=11, versions=(desk.learner.state.version,), pid=1 % processes)
     assert desk.learner.work()
     assert desk.acked() == 101
 
@@ -135,7 +135,7 @@ def test_queued_blocks_of_a_sampler_that_left_are_used(desk):
     desk.block(1, decisions=10, peer="sampler-1")
     desk.learner.handle("sampler-1", SamplerLeft())
     assert desk.learner.work()
-    assert desk.learner.decisions == 10
+    assert desk.learner.state.decisions == 10
     assert credits_of(desk, "sampler-1") == []
 
 
@@ -199,17 +199,17 @@ def test_a_large_block_makes_several_updates(desk):
     desk.block(1, decisions=10, versions=(0, 0, 0))
     for updates in (1, 2):
         assert desk.learner.work()
-        assert (desk.learner.version, desk.acked()) == (updates, 0)
+        assert (desk.learner.state.version, desk.acked()) == (updates, 0)
     assert desk.learner.work()
-    assert (desk.learner.decisions, desk.acked()) == (30, 1)
+    assert (desk.learner.state.decisions, desk.acked()) == (30, 1)
     assert not desk.learner.work()
 
 
 def test_a_batch_larger_than_all_credits_does_not_deadlock(league):
     """Eight streams of four decisions against 5,000, through the whole league."""
     runner = league(players={"main": {"dummy-gradient": {"batch_decisions": 1000}}}, sampling={"credits": 1})
-    runner.until(lambda: runner.learner("main").version, rounds=1000)
-    assert runner.learner("main").decisions >= 900
+    runner.until(lambda: runner.learner("main").state.version, rounds=1000)
+    assert runner.learner("main").state.decisions >= 900
 
 
 # -- staleness -------------------------------------------------------------------------------------------------------
@@ -237,7 +237,7 @@ def test_off_policy_trainers_use_segments_of_any_version(desk, off_policy):
     desk.block(1, decisions=10, versions=(0, 49))
     while desk.learner.work():
         pass
-    assert desk.learner.decisions == (20 if off_policy else 10)
+    assert desk.learner.state.decisions == (20 if off_policy else 10)
     desk.now = 2.0
     desk.learner.work()
     (report,) = desk.link.of(MetricsReport)

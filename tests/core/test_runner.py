@@ -610,7 +610,7 @@ def test_learner_lost_at_the_limit_is_restarted(run, tmp_path, monkeypatch):
                 self._workers = [(self.make(learner.name, link), link), *others]
                 self._workers[0][0].start()
             super().check(**given)
-            if not deaths and learner.decisions >= 2000:
+            if not deaths and learner.state.decisions >= 2000:
                 deaths.append((learner.name, "dead"))
 
     monkeypatch.setattr(_session, "InProcessPool", Mortal)

@@ -27,37 +27,32 @@ class FreezeRequests:
 
     league: League
     outbox: Outbox
-    _by_player: dict[str, FreezeRequest] = field(init=False, factory=dict)
-
-    @property
-    def pending(self) -> Mapping[str, FreezeRequest]:
-        """Return the request of every player that has one."""
-        return self._by_player
+    pending: dict[str, FreezeRequest] = field(init=False, factory=dict)  # by player
 
     def add(self, change: Freeze | Reset) -> None:
         """Request a model of a player, and a reset after it for a `Reset`; ignored while another request is pending."""
         player = change.player
-        if player in self._by_player:
+        if player in self.pending:
             return
         view = self.league.players[player]
         generation, init = view.generation, ""
         if isinstance(change, Reset):
             generation, init = generation + 1, self.league.models[change.init].hash if change.init else ""
-        self._by_player[player] = FreezeRequest(
+        self.pending[player] = FreezeRequest(
             player=player, model=len(view.models) + 1, generation=generation, init=init, reason=change.reason
         )
         self.send(player)
 
     def send(self, player: str) -> None:
         """Queue the pending request of a player, if there is one, for its learner."""
-        if request := self._by_player.get(player):
+        if request := self.pending.get(player):
             self.outbox.send(learner_name(player), request)
 
     def complete(self, view: PlayerView) -> None:
         """Remove the request of a player once the league has the requested model and generation."""
-        request = self._by_player.get(view.name)
+        request = self.pending.get(view.name)
         if request is not None and len(view.models) >= request.model and view.generation >= request.generation:
-            del self._by_player[view.name]
+            del self.pending[view.name]
 
 
 @define

@@ -197,13 +197,14 @@ class EvaluationFixtures:
         if self.budget and rating_matches + pending >= self.budget * training_matches:
             return []
         pair = self.pair(self.rng)
-        if pair is None or self._num_assigned(pair) >= _MAX_OPEN_PER_TEAM * len(pair):
+        if pair is None:
             return []
-        return self.create(pair, self.num_matches, reason="rating")
-
-    def _num_assigned(self, pair: tuple[str, ...]) -> int:
-        participants = sorted(set(pair))
-        return sum(sorted(set(fixture.participants)) == participants for _, fixture in self._assigned.values())
+        num_assigned = sum(set(fixture.participants) == set(pair) for _, fixture in self._assigned.values())
+        return (
+            []
+            if num_assigned >= _MAX_OPEN_PER_TEAM * len(pair)
+            else self.create(pair, self.num_matches, reason="rating")
+        )
 
     def pair(self, rng: np.random.Generator) -> tuple[str, ...] | None:
         """Return the participants that the matchmaker wants rated, one per team; None where there are none.

@@ -73,18 +73,13 @@ class Membership:
         if player is None:
             self.outbox.acknowledge(worker, Welcome(elapsed_s=self.league.elapsed_s))
         else:
-            self.outbox.acknowledge(worker, self._welcome_learner(player))
+            self.league.forget_unsaved([player])
+            others = self.league.decisions - self.league.players[player].decisions
+            welcome = Welcome(
+                elapsed_s=self.league.elapsed_s, other_decisions=others, resume=self._resume_point(player)
+            )
+            self.outbox.acknowledge(worker, welcome)
             self.requests.send(player)
-
-    def _welcome_learner(self, player: str) -> Welcome:
-        """Return the answer to a learner, after resetting the decisions of its player to what is saved."""
-        self.league.forget_unsaved([player])
-        decisions = self.league.players[player].decisions
-        return Welcome(
-            elapsed_s=self.league.elapsed_s,
-            other_decisions=self.league.decisions - decisions,
-            resume=self._resume_point(player),
-        )
 
     def _resume_point(self, player: str) -> ResumePoint:
         """Return the committed state of a player: its last checkpoint and its current generation."""

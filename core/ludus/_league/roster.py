@@ -35,14 +35,9 @@ class Roster:
         self.models: dict[str, ModelRecord] = {}
         self.anchors = tuple(anchors)
 
-    def update(self, player: str, *, decisions: int | None = None, share: float | None = None) -> None:
-        """Set a player's decisions or its share."""
-        view = self.players[player]
-        self.players[player] = attrs.evolve(
-            view,
-            decisions=view.decisions if decisions is None else decisions,
-            share=view.share if share is None else share,
-        )
+    def update(self, player: str, **values: float) -> None:
+        """Set a player's `decisions` or its `share`."""
+        self.players[player] = attrs.evolve(self.players[player], **values)  # type: ignore[arg-type]
 
     def add_models(self, models: Iterable[ModelRecord]) -> list[str]:
         """Add frozen models, oldest first, and return the players that begin a new generation with them."""

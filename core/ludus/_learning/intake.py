@@ -127,10 +127,6 @@ class SegmentIntake:
         sender.version = -1
         self.grant(sender)
 
-    def forget(self, worker: str) -> None:
-        """Remove a sampler that has left; its next block registers it again."""
-        self.queue.senders.pop(worker, None)
-
     # -- blocks ------------------------------------------------------------------------------------------------
 
     def receive(self, worker: str, message: Segments) -> None:
@@ -217,7 +213,8 @@ class SegmentIntake:
     @property
     def _wanted_decisions(self) -> float:
         """Return the decisions from which on one more part would exceed the batch by more than is missing."""
-        return max(1.0, self.state.trainer.batch_decisions - self.queue.mean_part_decisions / 2)
+        mean_part_decisions = self.queue.decisions / max(len(self.queue), 1)
+        return max(1.0, self.state.trainer.batch_decisions - mean_part_decisions / 2)
 
     def take_batch(self) -> tuple[SegmentBatch, list[Sender]]:
         """Remove the segments of one update from the queue.

@@ -134,21 +134,6 @@ class Learner:
         return learner_name(self.player)
 
     @property
-    def version(self) -> int:
-        """Return the number of updates behind the weights."""
-        return self.state.version
-
-    @property
-    def decisions(self) -> int:
-        """Return the decisions learned from."""
-        return self.state.decisions
-
-    @property
-    def progress(self) -> float:
-        """Return the share of the training budget that is used, in [0, 1]."""
-        return self.state.progress(self.clock())
-
-    @property
     def count(self) -> int:
         """Return the decisions learned from, as the worker's progress."""
         return self.state.decisions
@@ -177,7 +162,7 @@ class Learner:
             case Hello():
                 self.intake.greet(peer, message)
             case SamplerLeft():
-                self.intake.forget(peer)
+                self.intake.queue.senders.pop(peer, None)  # its next block registers it again
             case HelperHeartbeat():
                 self._helpers.receive_heartbeat(peer, message)
             case _:
@@ -242,7 +227,7 @@ class Learner:
             if now_s - self._greeted_s > _HELLO_INTERVAL_S:
                 self.start()
             return False
-        if self.stopped or self._publisher.reset_pending:
+        if self.stopped or self._publisher.pending_reset is not None:
             return False
         self._report(now_s)
         self._helpers.maintain(self.state.trainer)
@@ -264,7 +249,7 @@ class Learner:
         batch, senders = self.intake.take_batch()
         decisions = batch.num_decisions
         try:
-            result = self._helpers.update(state.trainer, batch, progress=self.progress)
+            result = self._helpers.update(state.trainer, batch, progress=state.progress(self.clock()))
         except ContractError as error:
             self._record_failed_update(error)
         else:

@@ -14,13 +14,7 @@ import numpy as np
 from attrs import define, evolve, field, frozen
 
 from ludus._learning.state import LearnerMetrics, LearnerState, LearnerTotals
-from ludus._messaging.messages import (
-    Checkpoint,
-    CheckpointAck,
-    FreezeRequest,
-    ModelAck,
-    ModelFrozen,
-)
+from ludus._messaging.messages import Checkpoint, CheckpointAck, FreezeRequest, ModelAck, ModelFrozen
 from ludus._store.model_files import load_checkpoint, prune_checkpoints, save_arrays, save_checkpoint, wrap_file_errors
 from ludus.algorithm import Trainer
 from ludus.errors import ModelError
@@ -62,6 +56,9 @@ class Publisher:
         link: Sends messages to the coordinator.
         clock: Seconds.
         memory: Memory shared with samplers; None without.
+
+    Attributes:
+        pending_reset: Player reset that waits for the commit of a model; no update is computed until then.
     """
 
     player: str
@@ -78,7 +75,7 @@ class Publisher:
     _checkpointed_s: float = field(init=False, default=0.0)
     _checkpoint_duration_s: float = field(init=False, default=0.0)
     _unacked: dict[str, tuple[float, ModelFrozen | Checkpoint]] = field(init=False, factory=dict)
-    _pending_reset: PendingReset | None = field(init=False, default=None)
+    pending_reset: PendingReset | None = field(init=False, default=None)
 
     # -- weights -----------------------------------------------------------------------------------------------
 
@@ -181,7 +178,7 @@ class Publisher:
             ModelError: The reset starts from a model that does not fit. A checkpoint is written before.
         """
         state = self.state
-        if request.generation > state.generation and self._pending_reset is None:
+        if request.generation > state.generation and self.pending_reset is None:
             try:
                 trainer = self.make_trainer(request.generation, request.init)
             except ModelError as error:
@@ -190,15 +187,12 @@ class Publisher:
                     f"player {self.player!r} cannot be reset ({request.reason}): {error} — let the rule name only "
                     "players with the same network as the model"
                 ) from error
-            self._pending_reset = PendingReset(request.generation, trainer)
+            self.pending_reset = PendingReset(request.generation, trainer)
             self.freeze(request)
-        elif request.generation == state.generation and request.model > state.models and state.can_freeze:
-            self.freeze(request)
-
-    @property
-    def reset_pending(self) -> bool:
-        """Return whether a player reset waits for the commit of a model; no update is computed until then."""
-        return self._pending_reset is not None
+        elif request.generation == state.generation and request.model > state.models:
+            has_changed = state.decisions > state.frozen_decisions or not state.models
+            if has_changed:  # else the last model has the same weights
+                self.freeze(request)
 
     def acknowledge_model(self, ack: ModelAck) -> PendingReset | None:
         """Record that a model is committed.
@@ -212,7 +206,7 @@ class Publisher:
         if any(isinstance(message, ModelFrozen) for _, message in self._unacked.values()):
             return None
         self.state.models = ack.models
-        reset, self._pending_reset = self._pending_reset, None
+        reset, self.pending_reset = self.pending_reset, None
         return reset
 
     # -- acknowledgements --------------------------------------------------------------------------------------

@@ -57,11 +57,6 @@ class SegmentQueue:
         """Return the number of parts in the queue."""
         return len(self._parts)
 
-    @property
-    def mean_part_decisions(self) -> float:
-        """Return the mean decisions of a part; 0 if the queue is empty."""
-        return self.decisions / len(self._parts) if self._parts else 0.0
-
     def register(self, worker: str, pid: int) -> Sender:
         """Register a sampler process; its blocks are counted from the start."""
         self.senders[worker] = Sender(worker, pid)

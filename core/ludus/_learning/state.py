@@ -6,12 +6,13 @@ from collections import Counter
 from collections.abc import Mapping
 
 import numpy as np
-from attrs import asdict, define, evolve, field
+from attrs import asdict, define, evolve, field, fields
 
 from ludus._training_budget import TrainingBudget
 from ludus.algorithm import Trainer, UpdateResult, Weights
 
 REPORT_INTERVAL_S = 1.0
+_SAVED_COUNTERS = ("version", "decisions", "frozen_decisions", "generation", "generation_version")  # in checkpoints
 
 
 @define
@@ -37,12 +38,7 @@ class LearnerTotals:
     @classmethod
     def from_dict(cls, counters: Mapping[str, float]) -> LearnerTotals:
         """Return the counters of a checkpoint."""
-        return cls(
-            received=int(counters["received"]),
-            samples=int(counters["samples"]),
-            updates=int(counters["updates"]),
-            gradient_steps=int(counters["gradient_steps"]),
-        )
+        return cls(**{attribute.name: int(counters[attribute.name]) for attribute in fields(cls)})
 
 
 @define
@@ -178,23 +174,11 @@ class LearnerState:
         self.version += 1
         self.generation_version = self.version
 
-    @property
-    def can_freeze(self) -> bool:
-        """Return whether the weights differ from those of the last model, or there is no model."""
-        return self.decisions > self.frozen_decisions or not self.models
-
     def counters(self) -> dict[str, float]:
         """Return the counters that a checkpoint stores."""
-        return {
-            "version": float(self.version),
-            "decisions": float(self.decisions),
-            "frozen_decisions": float(self.frozen_decisions),
-            "generation": float(self.generation),
-            "generation_version": float(self.generation_version),
-        }
+        return {name: float(getattr(self, name)) for name in _SAVED_COUNTERS}
 
     def restore(self, counters: Mapping[str, float]) -> None:
         """Set the counters to those of a checkpoint."""
-        self.version, self.decisions = int(counters["version"]), int(counters["decisions"])
-        self.frozen_decisions = int(counters["frozen_decisions"])
-        self.generation, self.generation_version = int(counters["generation"]), int(counters["generation_version"])
+        for name in _SAVED_COUNTERS:
+            setattr(self, name, int(counters[name]))

@@ -13,9 +13,8 @@ from attrs import define, evolve, field
 from ludus._config.run_config import find_unused_schedules
 from ludus._config.section_reader import SelectedComponent
 from ludus._config.sections import RunConfig
-from ludus._league.coordinator import Coordinator
+from ludus._league.coordinator import Coordinator, open_coordinator
 from ludus._league.league import League
-from ludus._league.opening import open_coordinator
 from ludus._messaging.in_process import InProcessPool
 from ludus._plugins.error_wrapping import close_environment
 from ludus._run.context import RunContext

@@ -236,11 +236,6 @@ class LiveActor(PolicyActor):
         if isinstance(self.interface, ScheduledInterface):
             self.interface.set_progress(progress)
 
-    @property
-    def observes_values(self) -> bool:
-        """Return whether the player's algorithm learns from the values of its opponents."""
-        return bool(self.recorder.layout.opponent_fields)
-
     def record_opponent_values(self, seat_ids: np.ndarray, values: np.ndarray) -> None:
         """Record the opponents' values ``[n] float32`` of the positions that decisions of these seats led to."""
         self.recorder.record_opponent_values(self._trajectories[seat_ids], values)
@@ -276,7 +271,9 @@ class LiveActor(PolicyActor):
             truncated=truncated,
         )
         if needs_final.any():
-            self._record_final(seats.select(needs_final), view, needs_final, trajectories[needs_final])
+            self._record_final(
+                seats.select(needs_final, ascending=seats.ascending), view, needs_final, trajectories[needs_final]
+            )
             self._flush_if_full()
         self.recorder.close_trajectories(trajectories)
         self._trajectories[seats.seat_ids] = -1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Set as AbstractSet
+from collections.abc import Callable, Mapping, Sequence, Set as AbstractSet
 
 import numpy as np
 from attrs import define, field, frozen
@@ -56,7 +56,7 @@ class StackActor(PolicyActor):
         if len(run_slots) == len(set(run_slots)):
             return self._act_in_order(seats, starts)
         order = seats.slots.argsort(kind="stable")
-        seats = seats.reorder(order)
+        seats = seats.select(order, ascending=False)
         ordered = self._act_in_order(seats, _run_starts(seats.slots))
         actions = np.empty_like(ordered)
         actions[order] = ordered
@@ -67,7 +67,10 @@ class StackActor(PolicyActor):
         view = self.view(seats, SeatRewards(np.zeros(count, np.float32), np.zeros(count, np.int32)))
         # a critic with privileged observations runs only if an observer reads its values
         privileged = {} if seats.values is None else self.privileged(seats)
-        spans = _spans(seats.slots, starts) if self.stacked else ()
+        spans: Sequence[Span] = ()
+        if self.stacked:
+            bounds = [*starts.tolist(), count]
+            spans = [Span(*span) for span in zip(seats.slots[starts].tolist(), bounds, bounds[1:], strict=False)]
         decision = self.decide(seats, view, privileged, take_state(self._state, seats.seat_ids), spans)
         return self.raw_action(decision.action, seats.seat_ids)
 
@@ -78,12 +81,6 @@ def _run_starts(slots: np.ndarray) -> np.ndarray:
     is_start[:1] = True
     np.not_equal(slots[1:], slots[:-1], out=is_start[1:])
     return is_start.nonzero()[0]
-
-
-def _spans(slots: np.ndarray, starts: np.ndarray) -> list[Span]:
-    """Return the runs of equal slots, which start at `starts`."""
-    bounds = [*starts.tolist(), slots.size]
-    return [Span(*span) for span in zip(slots[starts].tolist(), bounds, bounds[1:], strict=False)]
 
 
 @frozen

@@ -71,7 +71,7 @@ class Sampler:
             resolve=self._resolve_seat,
             on_results=self.reports.add,
             matches_per_lane=self.matches_per_lane,
-            observers=[actor for actor in self.live.values() if actor.observes_values],
+            observers=[actor for actor in self.live.values() if actor.recorder.layout.opponent_fields],
         )
         self.requests = FixtureRequests(self.kind, self.engine, self.link)
 

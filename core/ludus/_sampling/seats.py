@@ -43,15 +43,10 @@ class Seats:
         flat = array.reshape(-1, *array.shape[2:])
         return flat if self.ascending and self.index.size == len(flat) else flat.take(self.index, axis=0)
 
-    def select(self, mask: np.ndarray) -> Seats:
-        """Return the seats where ``mask [n] bool`` is True, in the same order."""
-        index, seat_ids, slots = self.index[mask], self.seat_ids[mask], self.slots[mask]
-        return Seats(self.tick, index, seat_ids, slots, self.values, self.ascending)
-
-    def reorder(self, order: np.ndarray) -> Seats:
-        """Return all seats in the order of their present positions ``order [n]``."""
-        index, seat_ids, slots = self.index[order], self.seat_ids[order], self.slots[order]
-        return Seats(self.tick, index, seat_ids, slots, self.values, ascending=False)
+    def select(self, chosen: np.ndarray, *, ascending: bool) -> Seats:
+        """Return the seats at positions ``chosen``, or where ``chosen [n] bool`` is True."""
+        index, seat_ids, slots = self.index[chosen], self.seat_ids[chosen], self.slots[chosen]
+        return Seats(self.tick, index, seat_ids, slots, self.values, ascending)
 
 
 @define

@@ -148,7 +148,8 @@ def load_checkpoint(run_dir: Path, path: str, hash: str) -> tuple[dict[str, np.n
         ModelError: The path has another form, leaves the run folder through a link, or the file is missing or damaged.
     """
     target = run_dir / path
-    if not (_CHECKPOINT.fullmatch(path) and _is_inside(target, run_dir)):
+    # `realpath` follows links and, unlike `resolve`, does not raise for loops of links
+    if not _CHECKPOINT.fullmatch(path) or not Path(os.path.realpath(target)).is_relative_to(os.path.realpath(run_dir)):
         raise ModelError(
             f"checkpoint path {path!r}: expected learners/<player>/<8 digits>.safetensors in the run folder"
         )
@@ -180,11 +181,6 @@ def remove_partial(run_dir: Path) -> None:
 def _contiguous(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Return the arrays in C order; safetensors writes the memory of any other array as if it were in that order."""
     return {name: np.asarray(array, order="C") for name, array in arrays.items()}
-
-
-def _is_inside(path: Path, folder: Path) -> bool:
-    """Return whether a path is in a folder after following links; loops of links do not raise."""
-    return Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder))
 
 
 def _checkpoints(folder: Path) -> list[Path]:
