@@ -14,7 +14,7 @@ from ludus.network import NetworkRequest, get_weights
 from ludus.service import Network, ServiceEndpoint
 from ludus_inference_server.client import make_client
 from ludus_inference_server.config import ServerConfig
-from ludus_inference_server.service import InferenceService
+from ludus_inference_server.worker import InferenceService
 from ludus_local.memory import shared_path
 from ludus_local.transport import private_ipc_dir
 from ludus_networks.config import MLPConfig

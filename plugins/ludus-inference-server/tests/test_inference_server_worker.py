@@ -6,10 +6,9 @@ import pytest
 from ludus.errors import RunError
 from ludus.launcher import COORDINATOR
 from ludus.wire import Hello, MetricsReport
-from ludus_inference_server import service as service_module
+from ludus_inference_server import worker as worker_module
 from ludus_inference_server.config import ServerConfig
-from ludus_inference_server.service import InferenceService
-from ludus_inference_server.worker import ServiceWorker
+from ludus_inference_server.worker import InferenceService, ServiceWorker
 
 
 class Counting:
@@ -73,6 +72,6 @@ def test_stop_is_ignored(made):
 
 def test_without_shared_memory_the_run_ends(tmp_path, monkeypatch):
     """A restart would not help."""
-    monkeypatch.setattr(service_module.SharedFolder, "beside", lambda *_: None)
+    monkeypatch.setattr(worker_module.SharedFolder, "beside", lambda *_: None)
     with pytest.raises(RunError, match=r"needs shared memory; choose another sampling\.inference"):
         InferenceService(ServerConfig(), name="service-server", sockets=tmp_path, networks={})

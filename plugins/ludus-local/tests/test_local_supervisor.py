@@ -76,9 +76,9 @@ def supervise(tmp_path):
     """Return a maker of supervisors of one worker that runs a script."""
     made = []
 
-    def make(script=SLEEP, *, stall_s=60.0, **more):
+    def make(script=SLEEP, *, stall_s=60.0, restarts=3, **more):
         lines = []
-        session = Session(run_dir=tmp_path, number=2, stall_s=stall_s, restarts=3, print_line=lines.append)
+        session = Session(run_dir=tmp_path, number=2, stall_s=stall_s, restarts=restarts, print_line=lines.append)
         supervisor = Supervisor(session=session, sockets=tmp_path / "sockets", launch=Scripts(script), **more)
         supervisor.start([SPEC])
         made.append(supervisor)
@@ -566,9 +566,8 @@ def test_reported_errors_are_not_printed_twice(supervise, patience):
 
 def test_a_worker_that_was_given_up_is_not_reported_again(supervise):
     """Its error ends the run."""
-    supervisor, lines = supervise(LEAVE)
+    supervisor, lines = supervise(LEAVE, restarts=0)
     wait_dead(supervisor)
-    supervisor.session = evolve(supervisor.session, restarts=0)
     with pytest.raises(WorkerError, match="ended by itself with status 3"):
         supervisor.check(last_seen_s={}, errors={})
     assert supervisor.finish(timeout_s=60, poll=pytest.fail) == lines == []

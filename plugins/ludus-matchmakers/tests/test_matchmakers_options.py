@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 from ludus._league.payoffs import Payoffs
 from ludus_matchmakers.ada import ADA
-from ludus_matchmakers.alphastar import Curriculum, Forgotten
-from ludus_matchmakers.alphastar_rule import AlphaStar
+from ludus_matchmakers.alphastar import AlphaStar, Curriculum, Forgotten
 from ludus_matchmakers.config import Modifier
 from ludus_matchmakers.generations import Generations
 from ludus_matchmakers.history import PFSP, UniformHistory
@@ -18,10 +17,8 @@ from ludus_matchmakers.nash import Nash
 from ludus_matchmakers.plugin import ludus_register_matchmakers, ludus_register_rules
 from ludus_matchmakers.rating import RatingMixture, Uncertain
 from ludus_matchmakers.scenarios import Scenarios
-from ludus_matchmakers.screening import Screening, Tournament
-from ludus_matchmakers.scripted import Anchors
-from ludus_matchmakers.self_play import LatestFrozen, LatestSelfPlay
-from ludus_matchmakers.superior import Superior
+from ludus_matchmakers.screening import Screening, Superior, Tournament
+from ludus_matchmakers.self_play import Anchors, LatestFrozen, LatestSelfPlay
 from ludus_matchmakers.timing import FreezeWhen, RestartFrom
 
 MATCHMAKERS = {component.name: component for component in ludus_register_matchmakers()}

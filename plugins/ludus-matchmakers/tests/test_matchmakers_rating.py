@@ -11,8 +11,7 @@ from ludus.errors import ConfigError
 from ludus.matchmaker import Rating
 from ludus.testing import FakeLeague, check_matchmaker, check_rule, fake_leagues, fake_player
 from ludus_matchmakers.rating import RatingMixture, Uncertain
-from ludus_matchmakers.screening import Screening, Tournament, ranked
-from ludus_matchmakers.superior import Superior
+from ludus_matchmakers.screening import Screening, Superior, Tournament, ranked
 
 MAIN = fake_player("main", 6)
 TOURNAMENT = Screening(candidates=3, top=1, enough_matches=10)

@@ -17,7 +17,7 @@ from ludus.testing import (
     fake_player,
 )
 from ludus_matchmakers.ada import ADA
-from ludus_matchmakers.alphastar_rule import AlphaStar
+from ludus_matchmakers.alphastar import AlphaStar
 from ludus_matchmakers.generations import Generations
 from ludus_matchmakers.history import PFSP
 from ludus_matchmakers.rule_config import ADAConfig, AlphaStarConfig

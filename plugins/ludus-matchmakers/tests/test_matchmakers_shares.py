@@ -11,8 +11,7 @@ from ludus.matchmaker import Pairing, PoolChange
 from ludus.testing import FakeLeague, check_matchmaker, fake_leagues, fake_player, opponent_shares
 from ludus_matchmakers.history import PFSP, UniformHistory, pfsp_probabilities
 from ludus_matchmakers.mixture import Mixture
-from ludus_matchmakers.scripted import Anchors
-from ludus_matchmakers.self_play import LatestSelfPlay
+from ludus_matchmakers.self_play import Anchors, LatestSelfPlay
 
 MAIN = fake_player("main", 3)
 #: Win rates of 0.9, 0.5 and 0.1 against models 1, 2 and 3; half of the results are draws.

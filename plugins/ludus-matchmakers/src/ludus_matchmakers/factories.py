@@ -1,24 +1,27 @@
-"""Factories of the matchmakers."""
+"""Factories of the matchmakers and rules."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 from ludus.matchmaker import Matchmaker
+from ludus.rule import Rule
 
 from ludus_matchmakers import config as options
-from ludus_matchmakers.alphastar import Curriculum, Forgotten
+from ludus_matchmakers.ada import ADA
+from ludus_matchmakers.alphastar import AlphaStar, Curriculum, Forgotten
 from ludus_matchmakers.common import factory_of, option_arguments
+from ludus_matchmakers.generations import Generations
 from ludus_matchmakers.history import PFSP, UniformHistory
 from ludus_matchmakers.mixture import Mixture
 from ludus_matchmakers.msm import MSM
 from ludus_matchmakers.nash import Nash
 from ludus_matchmakers.rating import RatingMixture, Uncertain
-from ludus_matchmakers.rule_config import ScreeningConfig
+from ludus_matchmakers.rule_config import ScreeningConfig, SuperiorConfig
 from ludus_matchmakers.scenarios import Scenarios
-from ludus_matchmakers.screening import Screening, Tournament
-from ludus_matchmakers.scripted import Anchors
-from ludus_matchmakers.self_play import LatestFrozen, LatestSelfPlay
+from ludus_matchmakers.screening import Screening, Superior, Tournament
+from ludus_matchmakers.self_play import Anchors, LatestFrozen, LatestSelfPlay
+from ludus_matchmakers.timing import FreezeWhen, RestartFrom
 
 _Build = Callable[[str], Matchmaker]
 
@@ -34,6 +37,12 @@ nash = factory_of(Nash)
 pfsp = factory_of(PFSP)
 uncertain = factory_of(Uncertain)
 uniform_history = factory_of(UniformHistory)
+
+ada = factory_of(ADA)
+alphastar = factory_of(AlphaStar)
+freeze_when = factory_of(FreezeWhen)
+generations = factory_of(Generations)
+restart_from = factory_of(RestartFrom)
 
 
 def alphastar_main(config: options.AlphaStarMainConfig, *, build: _Build) -> Matchmaker:  # noqa: ARG001 - the parts are fixed
@@ -72,3 +81,8 @@ def with_scenarios(config: options.ScenariosConfig, *, build: _Build) -> Matchma
     """Make ``with-scenarios``; `build` makes its inner matchmaker."""
     given = option_arguments(config)
     return Scenarios(inner=build(given.pop("matchmaker")), **given)
+
+
+def superior(config: SuperiorConfig) -> Rule:
+    """Make ``superior``."""
+    return Superior(screening=screening(config), shared=config.shared, final=config.final, judged=config.judged)

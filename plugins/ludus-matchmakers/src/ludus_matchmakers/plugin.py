@@ -2,30 +2,23 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from ludus import Component, hookimpl
 
 LUDUS_API = 1
 
 
-def _matchmaker(name: str, config: str, summary: str) -> Component:
-    factory = name.replace("-", "_")
-    module = "rule_config" if name == "tournament" else "config"
+def _matchmaker(name: str, config: str, summary: str, *, module: str = "config") -> Component:
     return Component(
         name=name,
-        factory=f"ludus_matchmakers.factories:{factory}",
+        factory=f"ludus_matchmakers.factories:{name.replace('-', '_')}",
         config=f"ludus_matchmakers.{module}:{config}",
         summary=summary,
     )
 
 
-def _rule(name: str, config: str, summary: str) -> Component:
-    factory = name.replace("-", "_")
-    return Component(
-        name=name,
-        factory=f"ludus_matchmakers.rule_factories:{factory}",
-        config=f"ludus_matchmakers.rule_config:{config}",
-        summary=summary,
-    )
+_rule = partial(_matchmaker, module="rule_config")
 
 
 @hookimpl
@@ -51,7 +44,12 @@ def ludus_register_matchmakers() -> list[Component]:
         _matchmaker("nash", "NashConfig", "Frozen models by an equilibrium of the game between them (PSRO)"),
         _matchmaker("pfsp", "PFSPConfig", "Frozen models by win rate (prioritized fictitious self-play)"),
         _matchmaker("rating-mixture", "RatingMixtureConfig", "Ratings: other matchmakers, each with a share"),
-        _matchmaker("tournament", "ScreeningConfig", "Ratings: candidates against each other, for the rule superior"),
+        _matchmaker(
+            "tournament",
+            "ScreeningConfig",
+            "Ratings: candidates against each other, for the rule superior",
+            module="rule_config",
+        ),
         _matchmaker("uncertain", "UncertainConfig", "Ratings: the pair whose win rate is least certain"),
         _matchmaker(
             "uniform-history", "UniformHistoryConfig", "Frozen models with equal probability (fictitious self-play)"

@@ -1,4 +1,4 @@
-"""Matchmakers of the latest weights: live ones, or the newest frozen ones."""
+"""Matchmakers of live weights, of the newest frozen models, and of anchors."""
 
 from __future__ import annotations
 
@@ -9,7 +9,15 @@ from attrs import define
 from ludus.matchmaker import LeagueView, Pairing
 
 from ludus_matchmakers.common import PoolKeeper
-from ludus_matchmakers.tools import choose_uniformly, fallback_opponents, live_opponents, opponent_players, other_teams
+from ludus_matchmakers.tools import (
+    anchor_opponents,
+    choose_uniformly,
+    fallback_opponents,
+    live_opponents,
+    opponent_players,
+    other_teams,
+    pair_every_team,
+)
 
 
 @define
@@ -58,3 +66,28 @@ class LatestFrozen(PoolKeeper):
             newest = [view.models[-1] if view.models else view.live for view in views]
             opponents.append(choose_uniformly(newest or fallback_opponents(league, player, team), rng))
         return Pairing(opponents=tuple(opponents), reason="latest-frozen")
+
+
+@define
+class Anchors(PoolKeeper):
+    """Chooses anchors with equal probability: opponents that do not change, as in [Minimax §5.1].
+
+    Args:
+        against: Anchors to choose from; empty: all that fit.
+    """
+
+    against: Sequence[str] = ()
+
+    def next_fixture(self, league: LeagueView, player: str, rng: np.random.Generator) -> Pairing:
+        """Return scripted opponents, or a fallback for teams without one.
+
+        Raises:
+            ConfigError: An anchor named in `against` does not exist.
+        """
+
+        def choose_for(team: int | None) -> tuple[str, str]:
+            if anchors := anchor_opponents(league, team, against=self.against):
+                return choose_uniformly(anchors, rng), "against-anchors"
+            return choose_uniformly(fallback_opponents(league, player, team), rng), "no anchor for this team"
+
+        return pair_every_team(league, player, choose_for)

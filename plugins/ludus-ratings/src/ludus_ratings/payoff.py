@@ -12,15 +12,7 @@ import numpy as np
 from attrs import frozen
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = [
-    "PairResults",
-    "check_points",
-    "component_labels",
-    "components",
-    "log_odds",
-    "points_from_matches",
-    "win_rates",
-]
+__all__ = ["PairResults", "components", "log_odds", "points_from_matches", "win_rates"]
 
 
 @frozen(eq=False, kw_only=True)

@@ -8,7 +8,7 @@ from typing import Any
 
 from attrs import frozen
 
-__all__ = ["Skill", "Skills", "TeamMatch", "openskill_ratings"]
+__all__ = ["Skill", "TeamMatch", "openskill_ratings"]
 
 
 @frozen

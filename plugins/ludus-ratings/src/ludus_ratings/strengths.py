@@ -23,7 +23,7 @@ from ludus_ratings.elo import ELO_POINTS, expected_score
 from ludus_ratings.fit import GROUPS, Hessian, fit_bradley_terry
 from ludus_ratings.payoff import PairResults, components
 
-__all__ = ["Z95", "Strengths", "bradley_terry", "rating_difference"]
+__all__ = ["Strengths", "bradley_terry"]
 
 Z95 = 1.959963984540054  # the standard normal quantile of 97.5 %
 
