@@ -64,6 +64,7 @@ def parse_config(data: Mapping[str, Any], *, source: str, plugins: Plugins, over
     run, launcher = _read_run(reader.section(data, "run"))
     environment = _read_environment(reader.section(data, "environment"))
     sampling, inference = _read_sampling(reader.section(data, "sampling"))
+    metrics = reader.section(data, "metrics")
     sections: dict[str, Any] = {
         "run": run,
         "launcher": launcher,
@@ -74,7 +75,7 @@ def parse_config(data: Mapping[str, Any], *, source: str, plugins: Plugins, over
         "anchors": _read_anchors(reader, data, environment),
         "league": _read_league(reader.section(data, "league")),
         "evaluation": _read_evaluation(reader.section(data, "evaluation")),
-        "metrics": _read_metrics(reader.section(data, "metrics")),
+        "metrics": metrics.build(MetricsSection, sinks=metrics.select_all("metric-sink", "sinks")),
     }
     reader.check()
     return RunConfig(**sections, data=data, reader=reader)
@@ -269,7 +270,3 @@ def _read_evaluation(section: SectionReader) -> EvaluationSection | None:
     matchmaker = section.select("matchmaker", "matchmaker")
     parts = section.select_tables("matchmaker") if has_matchmaker else {}  # else those of the first player are used
     return section.build(EvaluationSection, matchmaker=matchmaker, parts=parts)
-
-
-def _read_metrics(section: SectionReader) -> MetricsSection | None:
-    return section.build(MetricsSection, sinks=section.select_all("metric-sink", "sinks"))

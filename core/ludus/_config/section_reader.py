@@ -178,18 +178,16 @@ class SectionReader:
 
     def build(self, cls: type[S], **values: object) -> S | None:
         """Make a record from these values and the remaining plain options; None after a problem."""
-        options = {
-            key: self.table[key] for key in self.table if not (key in self.claimed or self._is_empty_component(key))
+        options = {  # the table of a component without options is ignored
+            key: value
+            for key, value in self.table.items()
+            if key not in self.claimed and not (value == {} and self._kinds(key))
         }
         try:
             return cls(**structure_fields(options, cls, values=values))
         except StructuringError as error:
             self.reader.problems += [self._explain(problem).below(*self.path) for problem in error.problems]
         return None
-
-    def _is_empty_component(self, key: str) -> bool:
-        """Return whether a key holds a component's table without options; such a table is ignored."""
-        return self.table[key] == {} and bool(self._kinds(key))
 
     def _kinds(self, name: object) -> list[str]:
         """Return the kinds of the components called `name` that a configuration can select."""

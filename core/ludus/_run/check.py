@@ -39,7 +39,8 @@ def check_run(run: RunContext, store: Store | None = None) -> None:
         LudusError: The run would not start.
     """
     if store is not None:
-        check_unchanged(run, store)
+        problems = [*_environment_changes(run, store), *_player_changes(run, store)]
+        evolve(run.config.reader, problems=problems).check()
     check_options(run)
     config, spec = run.config, run.spec
     for name, player in config.players.items():
@@ -53,7 +54,9 @@ def check_run(run: RunContext, store: Store | None = None) -> None:
             make_agent(anchor.agent, spec, role.name)
     if store is not None:
         store.declare(**run.league_members())
-        check_checkpoints(run, store)
+        for name, checkpoint in store.checkpoints.latest().items():
+            if name in config.players:
+                _check_checkpoint(run, name, checkpoint)
 
 
 def check_options(run: RunContext) -> None:
@@ -111,7 +114,7 @@ def _check_network(run: RunContext, player: str) -> None:
     Raises:
         ConfigError: The role or the network is missing.
     """
-    config = run.player(player)
+    config = run.config.players[player]
     learned_role(config, run.spec)
     if config.network is None:
         make_player_networks(run, player)
@@ -164,32 +167,12 @@ _NEW_RUN = "the run's matches and models are of that game — start a new run"
 _NEW_PLAYER = 'start a new run, or add a player; its init = "…" may name a model whose weights fit'
 
 
-def check_unchanged(run: RunContext, store: Store) -> None:
-    """Check that the game and the options that models depend on are those of the run so far.
-
-    Args:
-        run: The resumed run.
-        store: The run's store.
-
-    Raises:
-        ConfigError: With one line for every option that must not change.
-    """
-    problems = [*_environment_changes(run, store), *_player_changes(run, store)]
-    evolve(run.config.reader, problems=problems).check()
-
-
-def check_checkpoints(run: RunContext, store: Store) -> None:
-    """Load the checkpoint of every configured player, as its learner and its samplers would.
-
-    Raises:
-        ModelError: A checkpoint does not fit, or its file is missing or damaged.
-    """
-    for player, checkpoint in store.checkpoints.latest().items():
-        if player in run.config.players:
-            _check_checkpoint(run, player, checkpoint)
-
-
 def _check_checkpoint(run: RunContext, player: str, checkpoint: Checkpoint) -> None:
+    """Load the checkpoint of a player, as its learner and its samplers would.
+
+    Raises:
+        ModelError: The checkpoint does not fit, or its file is missing or damaged.
+    """
     arrays, _ = load_checkpoint(run.run_dir, checkpoint.path, checkpoint.hash)
     weights = checkpoint_arrays(arrays, "weights")
     algorithm = run.player_components(player, run.spec).algorithm

@@ -9,7 +9,7 @@ from typing import Any
 from attrs import frozen
 
 from ludus._config.run_config import load_config
-from ludus._config.sections import PlayerConfig, RunConfig
+from ludus._config.sections import RunConfig
 from ludus._plugins.error_wrapping import close_environment
 from ludus._plugins.manager import Plugins, load_plugins
 from ludus._run.factories import learned_role, make_algorithm, make_environment, player_role
@@ -77,13 +77,9 @@ class RunContext:
         """Return the training budget of the run."""
         return TrainingBudget(decisions=self.config.run.decisions, seconds=self.config.run.minutes * 60)
 
-    def player(self, name: str) -> PlayerConfig:
-        """Return the configuration of a player."""
-        return self.config.players[name]
-
     def player_role(self, name: str) -> Role:
         """Return the role that a player learns, as the player observes it."""
-        player = self.player(name)
+        player = self.config.players[name]
         return player_role(player, learned_role(player, self.spec))[0]
 
     def player_components(
@@ -100,7 +96,7 @@ class RunContext:
             ConfigError: The player's role or network is missing or wrong.
             PluginError: A factory raised.
         """
-        player = self.player(name)
+        player = self.config.players[name]
         role, interface = player_role(player, learned_role(player, spec))
         algorithm = make_algorithm(player, role, runtime=self.config.inference, site=endpoint)
         return PlayerComponents(role=role, interface=interface, algorithm=algorithm)

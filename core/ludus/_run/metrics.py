@@ -106,7 +106,8 @@ def collect_metrics(coordinator: Coordinator) -> list[Metric]:
     """Return the metrics of this moment."""
     reported, players = coordinator.membership.metrics, coordinator.league.players
     values = {f"sampling/{name}": value for name, value in _sampling_metrics(reported).items()}
-    values |= _service_metrics(reported)
+    services = {worker: numbers for worker, numbers in reported.items() if worker.startswith("service-")}
+    values |= {f"{worker}/{name}": value for worker, numbers in services.items() for name, value in numbers.items()}
     values["league/matches"] = coordinator.counts.training
     for player, view in players.items():
         values |= _player_metrics(coordinator, view)
@@ -220,12 +221,6 @@ def _scores_of_newest(league: League, view: PlayerView, opponents: tuple[str, ..
         return {}
     counts = league.payoff(view.models[-1], opponents)
     return {name: score(*(int(n) for n in row)) for name, row in zip(opponents, counts, strict=True)}
-
-
-def _service_metrics(values: dict[str, dict[str, float]]) -> dict[str, float]:
-    """Return the metrics that services report."""
-    services = {worker: numbers for worker, numbers in values.items() if worker.startswith("service-")}
-    return {f"{worker}/{name}": value for worker, numbers in services.items() for name, value in numbers.items()}
 
 
 def _sampling_metrics(values: dict[str, dict[str, float]]) -> dict[str, float]:

@@ -181,7 +181,7 @@ def make_actor_cache(run: RunContext, worker: str, spec: EnvironmentSpec, rows: 
 def make_segment_layout(run: RunContext, player: str) -> SegmentLayout:
     """Make the layout of a player's segments, on which its samplers and its learner must agree."""
     role = run.player_role(player)
-    algorithm = make_algorithm(run.player(player), role)
+    algorithm = make_algorithm(run.config.players[player], role)
     return _segment_layout(role, algorithm, algorithm.make_policy())
 
 
@@ -216,7 +216,7 @@ def make_learner(run: RunContext, player: str, worker: WorkerContext) -> Learner
         options=LearnerOptions(
             credits=config.sampling.credits,
             max_staleness=config.sampling.max_staleness,
-            freeze_every_decisions=run.player(player).freeze_every_decisions,
+            freeze_every_decisions=run.config.players[player].freeze_every_decisions,
             checkpoint_s=config.run.checkpoint_s,
             budget=run.budget,
             manifest=_manifest(run, player),
@@ -256,7 +256,7 @@ def make_trainer(
     seed = seed_for(run.config.run.seed, "learner", player, *([generation] if generation else []))
     algorithm = run.player_components(player, run.spec).algorithm
     trainer = algorithm.make_trainer(seed=seed, device=device or learner_device(run.config, player, rank))
-    configured = run.player(player).init
+    configured = run.config.players[player].init
     if init or configured:
         path = run.run_dir / "models" / init if init else Path(configured)
         trainer.load_weights(load_arrays(path.parent, path.stem))
@@ -276,14 +276,14 @@ def learner_device(config: RunConfig, player: str, rank: int) -> str:
 
 
 def _group_formation(run: RunContext, player: str, rendezvous: Rendezvous | None) -> GroupFormation | None:
-    if rendezvous is None or run.player(player).learner_processes == 1:
+    if rendezvous is None or run.config.players[player].learner_processes == 1:
         return None
     # A learner that waits for a helper sends nothing, and may have to repeat the update.
     return GroupFormation(player, rendezvous, timeout_s=run.config.run.stall_s / 4)
 
 
 def _manifest(run: RunContext, player: str) -> dict[str, Any]:
-    config = run.player(player)
+    config = run.config.players[player]
     versions = {report.distribution: report.version for report in run.plugins.reports if report.status == "ok"}
     return {
         "environment": run.config.environment.name,
@@ -316,7 +316,7 @@ def make_player_networks(run: RunContext, player: str) -> list[Network]:
         ConfigError: The player lacks a network that its algorithm needs, or the network's options are wrong.
         PluginError: A factory raised something else.
     """
-    return make_networks(run.player(player), run.player_role(player))
+    return make_networks(run.config.players[player], run.player_role(player))
 
 
 def make_worker(run: RunContext, name: str, worker: WorkerContext) -> Worker:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import Any, TypeAlias
 
 import attrs
 import numpy as np
@@ -12,11 +11,9 @@ from ludus.runs import FixtureRecord, Run
 from rich.console import RenderableType
 from rich.markup import escape
 
-from ludus_terminal.views import View, table
+from ludus_terminal.views import Data, View, table
 
 __all__ = ["MIX", "kind_of_opponents", "kind_of_reason"]
-
-Data: TypeAlias = Any  # JSON values
 
 
 @attrs.define

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from ludus.errors import ConfigError
@@ -15,15 +15,13 @@ from rich.markup import escape
 
 from ludus_terminal.mix import MIX
 from ludus_terminal.rating_views import evaluations
-from ludus_terminal.views import LINEAGE, NEAR, View
+from ludus_terminal.views import LINEAGE, NEAR, Data, View
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 __all__ = ["PLOTS"]
-
-Data: TypeAlias = Any  # JSON values
 
 _MAX_LABELS = 40  # names beside a heat map
 _DPI = 110

@@ -11,38 +11,17 @@ LUDUS_API = 1
 def ludus_register_commands() -> list[Component]:
     """Register ``ludus check``, ``doctor``, ``eval``, ``league``, ``play``, ``plugins``, ``report`` and ``watch``."""
     return [
-        Component(
-            name="check",
-            factory="ludus_terminal.check:check",
-            summary="Check a TOML file: plugins, spaces, shapes, one real step.",
-        ),
-        Component(
-            name="doctor",
-            factory="ludus_terminal.doctor:doctor",
-            summary="Check this host and suggest fixes of problems.",
-        ),
-        Component(
-            name="eval",
-            factory="ludus_terminal.evaluate:evaluate",
-            summary="Play participants against each other and count the results.",
-        ),
-        Component(
-            name="league",
-            factory="ludus_terminal.league:league",
-            summary="Show, rate, compare and promote the models of a run.",
-        ),
-        Component(name="play", factory="ludus_terminal.play:play", summary="Play against a model or a scripted agent."),
-        Component(
-            name="plugins",
-            factory="ludus_terminal.plugins:plugins",
-            summary="List the installed plugins and their components.",
-        ),
-        Component(
-            name="report",
-            factory="ludus_terminal.report:report",
-            summary="Show the scores and ratings of the newest models of a run.",
-        ),
-        Component(name="watch", factory="ludus_terminal.play:watch", summary="Watch a match between two participants."),
+        Component(name=name, factory=f"ludus_terminal.{factory}", summary=summary)
+        for name, factory, summary in (
+            ("check", "check:check", "Check a TOML file: plugins, spaces, shapes, one real step."),
+            ("doctor", "doctor:doctor", "Check this host and suggest fixes of problems."),
+            ("eval", "evaluate:evaluate", "Play participants against each other and count the results."),
+            ("league", "league:league", "Show, rate, compare and promote the models of a run."),
+            ("play", "play:play", "Play against a model or a scripted agent."),
+            ("plugins", "plugins:plugins", "List the installed plugins and their components."),
+            ("report", "report:report", "Show the scores and ratings of the newest models of a run."),
+            ("watch", "play:watch", "Watch a match between two participants."),
+        )
     ]
 
 

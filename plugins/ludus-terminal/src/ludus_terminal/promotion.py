@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, TypeAlias
 
 import numpy as np
 from ludus.errors import ConfigError
@@ -17,11 +15,10 @@ from rich.console import RenderableType
 from rich.markup import escape
 
 from ludus_terminal.rating_views import evaluations
-from ludus_terminal.views import NEAR, View, records_json, table
+from ludus_terminal.views import NEAR, Data, View, records_json, table
 
 __all__ = ["CANDIDATES", "PROMOTED", "add_to_pool"]
 
-Data: TypeAlias = Any  # JSON values
 _RESERVED = ("", "own", "anchors", "*")
 
 
@@ -113,7 +110,10 @@ def _learning_metrics(run: Run, models: Iterable[str]) -> dict[str, Data]:
             label = _behaviour_label(metric.name.removeprefix("sampling/"), roles[name])
             if label and start_s < metric.elapsed_s <= end_s:
                 values[name].setdefault(label, []).append(metric.value)
-    return {name: _means(metrics) for name, metrics in values.items()}
+    return {
+        name: {label: float(np.mean(numbers)) for label, numbers in sorted(metrics.items())}
+        for name, metrics in values.items()
+    }
 
 
 def _sampling_metrics(run: Run) -> Iterator[Metric]:
@@ -121,10 +121,6 @@ def _sampling_metrics(run: Run) -> Iterator[Metric]:
     for metric in run.metrics():
         if metric.name.startswith("sampling/") and not math.isnan(metric.value):
             yield metric
-
-
-def _means(values: Mapping[str, Sequence[float]]) -> dict[str, float]:
-    return {label: float(np.mean(numbers)) for label, numbers in sorted(values.items())}
 
 
 def _learning_period(run: Run, name: str) -> tuple[float, float]:
@@ -147,31 +143,25 @@ def _show_candidates(data: Data) -> Iterable[RenderableType]:
         yield "no candidates yet"
         return
     shown = table("Candidates, the best rated first", "", *(f">{candidate['model']}" for candidate in candidates))
-    for title, cell in _candidate_rows(candidates):
-        shown.add_row(escape(title), *(escape(cell(candidate)) for candidate in candidates))
+    labels = list(dict.fromkeys(label for candidate in candidates for label in candidate["learning"]))
+    columns = [_candidate_cells(candidate, labels) for candidate in candidates]
+    for title in columns[0]:
+        shown.add_row(escape(title), *(escape(cells[title]) for cells in columns))
     yield shown
     yield "add one of them to a pool by: ludus league promote RUN MODEL POOL"
 
 
-def _candidate_rows(candidates: Sequence[Data]) -> Iterator[tuple[str, Callable[[Data], str]]]:
-    """Yield the title of every row, and the function that returns its cell for a candidate."""
-    yield "rating", lambda c: f"{c['rating']:.0f} ± {NEAR * c['deviation']:.0f}" if c["matches"] else ""
-    yield "evaluation matches", lambda c: f"{c['matches']:,}"
-    yield "score", lambda c: _number(c["score"])
-    for anchor in candidates[0]["anchors"]:
-        yield f"score against {anchor}", partial(_anchor_score, anchor)
-    yield "ticks per evaluation", lambda c: _number(c["match_ticks"], digits=1)
-    for label in dict.fromkeys(label for c in candidates for label in c["learning"]):
-        yield f"{label} while learned", partial(_learning_value, label)
-    yield "pools", lambda c: " ".join(c["pools"])
-
-
-def _anchor_score(anchor: str, candidate: Data) -> str:
-    return _number(candidate["anchors"][anchor]["score"])
-
-
-def _learning_value(label: str, candidate: Data) -> str:
-    return _number(candidate["learning"].get(label))
+def _candidate_cells(candidate: Data, labels: Iterable[str]) -> dict[str, str]:
+    """Return the cells of a candidate by the titles of their rows; `labels` are those of all training metrics."""
+    return {
+        "rating": f"{candidate['rating']:.0f} ± {NEAR * candidate['deviation']:.0f}" if candidate["matches"] else "",
+        "evaluation matches": f"{candidate['matches']:,}",
+        "score": _number(candidate["score"]),
+        **{f"score against {anchor}": _number(result["score"]) for anchor, result in candidate["anchors"].items()},
+        "ticks per evaluation": _number(candidate["match_ticks"], digits=1),
+        **{f"{label} while learned": _number(candidate["learning"].get(label)) for label in labels},
+        "pools": " ".join(candidate["pools"]),
+    }
 
 
 def _number(value: float | None, *, digits: int = 3) -> str:

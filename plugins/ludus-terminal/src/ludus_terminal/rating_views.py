@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, TypeAlias
 
 import attrs
 import numpy as np
@@ -35,13 +34,11 @@ from numpy.typing import NDArray
 from rich.console import RenderableType
 from rich.markup import escape
 
-from ludus_terminal.views import View, natural, ratings_json, ratings_table, table
+from ludus_terminal.views import Data, View, natural, ratings_json, ratings_table, table
 
 __all__ = ["COMPARISON", "RATINGS", "Evaluations", "evaluations"]
 
 _MAX_PAIRS = 4000  # of models of two roles; alpha-rank needs memory ~ pairs² and time ~ pairs³
-
-Data: TypeAlias = Any  # JSON values
 
 
 @attrs.frozen(eq=False)

@@ -26,6 +26,7 @@ __all__ = [
     "PAYOFFS",
     "POOLS",
     "VERIFY",
+    "Data",
     "View",
     "natural",
     "printable",
