@@ -13,7 +13,7 @@ from contextlib import suppress
 import psutil
 import pytest
 from ludus.__main__ import main
-from ludus_bench.limits import harmonic
+from ludus_bench.timing import harmonic
 
 TINY = ["--repeats", "1", "--seconds", "0.01", "--warmup", "0"]
 DUMMY = ["--env", "dummy-guess", "--algorithm", "dummy-gradient"]

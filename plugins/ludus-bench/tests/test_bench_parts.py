@@ -11,12 +11,11 @@ import torch
 from ludus.errors import ConfigError, ContractError
 from ludus_bench._setup import open_setup
 from ludus_bench.gemm import trace_gemms
-from ludus_bench.limits import harmonic
-from ludus_bench.part_rates import PartRates
 from ludus_bench.parts import PolicyPart, TrainerPart, network_task, rows_of
 from ludus_bench.random_play import RandomPlay
 from ludus_bench.report import Limit
-from ludus_bench.timing import Rate, Stopwatch
+from ludus_bench.selfplay import PartRates
+from ludus_bench.timing import Rate, Stopwatch, harmonic
 from ludus_torch.linear import has_bf16
 
 

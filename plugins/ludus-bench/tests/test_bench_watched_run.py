@@ -21,9 +21,7 @@ def line(at_s, decisions=0, **values):
 
 def moment(at_s, *uses):
     """Return a moment with processes given as pid, megabytes and CPU seconds."""
-    return Moment(
-        at_s=at_s, processes=tuple(ProcessUse(pid=pid, name=f"p{pid}", rss_mb=mb, cpu_s=cpu) for pid, mb, cpu in uses)
-    )
+    return Moment(at_s=at_s, processes=tuple(ProcessUse(pid=pid, rss_mb=mb, cpu_s=cpu) for pid, mb, cpu in uses))
 
 
 def test_rates_come_from_the_window_only():

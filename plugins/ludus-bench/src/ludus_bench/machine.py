@@ -79,13 +79,11 @@ class ProcessUse:
 
     Args:
         pid: Process id.
-        name: Name of the process, as `ps` shows it.
         rss_mb: Resident memory in megabytes (10⁶ bytes), shared memory included.
         cpu_s: CPU seconds since it started.
     """
 
     pid: int
-    name: str
     rss_mb: float
     cpu_s: float
 
@@ -104,7 +102,6 @@ def _read_process(process: psutil.Process) -> Iterator[ProcessUse]:
             times = process.cpu_times()
             use = ProcessUse(
                 pid=process.pid,
-                name=process.name(),
                 rss_mb=process.memory_info().rss / 1e6,
                 cpu_s=times.user + times.system,
             )

@@ -10,13 +10,12 @@ from attrs import evolve, frozen
 
 from ludus_bench._setup import Setup, open_environment
 from ludus_bench.bare_library import bare_library
-from ludus_bench.gemm import trace_gemms
-from ludus_bench.limits import gemm_limit, gemm_tasks, harmonic
+from ludus_bench.gemm import gemm_limit, gemm_tasks, trace_gemms
 from ludus_bench.machine import describe_machine, limit_threads
 from ludus_bench.parts import PolicyPart, TrainerPart, network_task, record_segments, rows_of
 from ludus_bench.random_play import RandomPlay
 from ludus_bench.report import Figure, Limit, Report, rate_figure
-from ludus_bench.timing import Plan, Rate, Stopwatch, Task, measure
+from ludus_bench.timing import Plan, Rate, Stopwatch, Task, harmonic, measure
 
 __all__ = ["Settings", "bench_env", "bench_forward", "bench_sampling", "bench_update"]
 

@@ -13,7 +13,7 @@ from typing import Literal
 
 from attrs import define, field, frozen
 
-__all__ = ["Clock", "Plan", "Rate", "Stopwatch", "Summary", "Task", "measure", "summarize"]
+__all__ = ["Clock", "Plan", "Rate", "Stopwatch", "Summary", "Task", "harmonic", "measure", "summarize"]
 
 Clock = Literal["wall", "cpu"]
 Task = Callable[[], float]  # does one piece of work and returns its number of units
@@ -49,6 +49,11 @@ def summarize(values: Sequence[float]) -> Summary:
     padded = [*values] * (3 if len(values) == 1 else 1)
     low, median, high = statistics.quantiles(padded, n=4, method="inclusive")
     return Summary(median=median, low=low, high=high, repeats=len(values))
+
+
+def harmonic(*rates: float) -> float:
+    """Return the rate of several tasks that run one after another for every unit: ``1 / (1/a + 1/b + …)``."""
+    return 1.0 / sum(1.0 / rate for rate in rates)
 
 
 @frozen(kw_only=True)
