@@ -66,12 +66,7 @@ def check_options(run: RunContext) -> None:
         ConfigError: With one line for every mistake.
         PluginError: The trainer that loads the model of an ``init`` option could not be made.
     """
-    problems = [
-        *_run_problems(run),
-        *_player_problems(run),
-        *_role_problems(run),
-        *_matchmaker_problems(run),
-    ]
+    problems = [*_run_problems(run), *_player_problems(run), *_role_problems(run), *_matchmaker_problems(run)]
     evolve(run.config.reader, problems=problems).check()
 
 

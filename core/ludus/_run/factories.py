@@ -103,11 +103,7 @@ def player_role(player: PlayerConfig, role: Role) -> tuple[Role, Interface | Non
 
 
 def make_algorithm(
-    player: PlayerConfig,
-    role: Role,
-    *,
-    runtime: SelectedComponent | None = None,
-    site: ServiceEndpoint | None = None,
+    player: PlayerConfig, role: Role, *, runtime: SelectedComponent | None = None, site: ServiceEndpoint | None = None
 ) -> Algorithm:
     """Make a player's algorithm.
 

@@ -132,10 +132,7 @@ def _player_metrics(coordinator: Coordinator, view: PlayerView) -> dict[str, flo
     }
     rating = league.rating(view.models[-1] if view.models else "")
     if rating.matches:
-        values |= {
-            f"league/{player}/rating": rating.mean,
-            f"league/{player}/rating_deviation": rating.deviation,
-        }
+        values |= {f"league/{player}/rating": rating.mean, f"league/{player}/rating_deviation": rating.deviation}
     for anchor, result in _scores_of_newest(league, view, league.anchors).items():
         if result.matches:
             # a slash separates the bounds, as the name of an anchor may end in _low but contains no slash

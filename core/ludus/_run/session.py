@@ -252,10 +252,7 @@ def play_final_evaluation(
             by_team = pair[::-1] if player.team else pair
             fixtures = coordinator.evaluation.create(by_team, matches_per_fixture, reason=_REASON)
             results = play_out(
-                environment,
-                fixtures,
-                lambda fixture, seat: cache.resolve(fixture, seat, spec),
-                stop=stop,
+                environment, fixtures, lambda fixture, seat: cache.resolve(fixture, seat, spec), stop=stop
             )
             if results:  # otherwise the fixtures are not committed either
                 league.record({name: results[name] for name in ("fixture", "number", "ticks", "outcome")})

@@ -44,13 +44,7 @@ def make_anchor_agent(config: RunConfig, anchor: str, role: str, spec: Environme
 
 
 def make_model_agent(
-    run: RunContext,
-    player: str,
-    weights: Weights,
-    *,
-    spec: EnvironmentSpec,
-    rows: int = 0,
-    deterministic: bool = False,
+    run: RunContext, player: str, weights: Weights, *, spec: EnvironmentSpec, rows: int = 0, deterministic: bool = False
 ) -> Agent:
     """Make the agent that plays fixed weights of a player, through the player's interfaces.
 

@@ -20,12 +20,7 @@ class Random:
         self._space = spec.role(role).action_space
 
     def act(
-        self,
-        observation: Leaves,
-        *,
-        action_mask: np.ndarray | None,
-        seat_ids: np.ndarray,
-        rng: np.random.Generator,
+        self, observation: Leaves, *, action_mask: np.ndarray | None, seat_ids: np.ndarray, rng: np.random.Generator
     ) -> np.ndarray:
         """Return ``[n, L] int64`` or ``[n, D] float32``; see `ludus.agent.Agent`."""
         del observation
@@ -57,12 +52,7 @@ class Perfect:
         self._random = Random(None, spec=spec, role=role)
 
     def act(
-        self,
-        observation: Leaves,
-        *,
-        action_mask: np.ndarray | None,
-        seat_ids: np.ndarray,
-        rng: np.random.Generator,
+        self, observation: Leaves, *, action_mask: np.ndarray | None, seat_ids: np.ndarray, rng: np.random.Generator
     ) -> np.ndarray:
         """Return ``[n, 1] int64``; see `ludus.agent.Agent`."""
         missing = observation["obs"].argmax(1)

@@ -31,11 +31,7 @@ class Guess:
         self._tick = allocate_tick(self.spec, num_matches)
 
     def reset(
-        self,
-        seeds: np.ndarray,
-        *,
-        indices: np.ndarray | None = None,
-        scenarios: Sequence[Scenario] | None = None,
+        self, seeds: np.ndarray, *, indices: np.ndarray | None = None, scenarios: Sequence[Scenario] | None = None
     ) -> Tick:
         """Start new matches; see `ludus.Environment`.
 
@@ -94,10 +90,7 @@ class Guess:
 def _spec(config: GuessConfig) -> EnvironmentSpec:
     low, high = -float(config.rounds), float(config.rounds)
     # Rounds left, and the last place of the other role (all 0 in the first round).
-    leaves = {
-        "left": spaces.Box(0.0, 1.0, (1,), np.float32),
-        "last": spaces.MultiBinary(config.places),
-    }
+    leaves = {"left": spaces.Box(0.0, 1.0, (1,), np.float32), "last": spaces.MultiBinary(config.places)}
     return EnvironmentSpec(
         name="dummy-guess",
         roles=tuple(

@@ -39,9 +39,7 @@ class Scale:
         factor = np.float32(self._config.observation)
         observation = {name: leaf * factor if name in self._scaled else leaf for name, leaf in view.observation.items()}
         return SeatView(
-            observation=observation,
-            action_mask=view.action_mask,
-            reward=view.reward * np.float32(self._config.reward),
+            observation=observation, action_mask=view.action_mask, reward=view.reward * np.float32(self._config.reward)
         )
 
     def act(self, action: np.ndarray, seat_ids: np.ndarray) -> np.ndarray:  # noqa: ARG002 - stateless

@@ -118,7 +118,7 @@ class ThreadPool(ThreadLink):
         return left
 
     def close(self) -> None:
-        """End whoever is left."""
+        """Stop all threads that still run."""
         self._end.set()
         for thread in self._threads:
             thread.join(10.0)

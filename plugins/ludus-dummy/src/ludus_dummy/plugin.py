@@ -57,9 +57,7 @@ def ludus_register_agents() -> list[Component]:
     """Register a random agent for any game and a perfect one for ``dummy-count``."""
     return [
         Component(
-            name="dummy-random",
-            factory="ludus_dummy.agents:Random",
-            summary="Chooses uniformly among legal actions.",
+            name="dummy-random", factory="ludus_dummy.agents:Random", summary="Chooses uniformly among legal actions."
         ),
         Component(
             name="dummy-perfect",
@@ -87,13 +85,7 @@ def ludus_register_networks() -> list[Component]:
 @hookimpl
 def ludus_register_inference() -> list[Component]:
     """Register a runtime that runs networks by torch."""
-    return [
-        Component(
-            name="dummy-torch",
-            factory="ludus_dummy.networks:plain",
-            summary="Runs any network by torch.",
-        )
-    ]
+    return [Component(name="dummy-torch", factory="ludus_dummy.networks:plain", summary="Runs any network by torch.")]
 
 
 @hookimpl
@@ -163,25 +155,13 @@ def ludus_register_launchers() -> list[Component]:
 @hookimpl
 def ludus_register_metric_sinks() -> list[Component]:
     """Register a sink that keeps metrics in memory."""
-    return [
-        Component(
-            name="dummy-memory",
-            factory="ludus_dummy.events:MemorySink",
-            summary="Keeps metrics in memory.",
-        )
-    ]
+    return [Component(name="dummy-memory", factory="ludus_dummy.events:MemorySink", summary="Keeps metrics in memory.")]
 
 
 @hookimpl
 def ludus_register_commands() -> list[Component]:
     """Register one command."""
-    return [
-        Component(
-            name="dummy-hello",
-            factory="ludus_dummy.command:hello",
-            summary="Greets you by name.",
-        )
-    ]
+    return [Component(name="dummy-hello", factory="ludus_dummy.command:hello", summary="Greets you by name.")]
 
 
 @hookimpl

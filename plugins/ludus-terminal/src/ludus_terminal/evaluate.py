@@ -76,11 +76,7 @@ def evaluate(
             ]
         record = play_pair(environment, sides, matches=matches, seed=seed, scenario=scenario)
     result = score(record.wins, record.draws, record.losses)
-    values: dict[str, Any] = {
-        **result.json(),
-        "mean_return": record.mean_return,
-        "mean_ticks": record.mean_ticks,
-    }
+    values: dict[str, Any] = {**result.json(), "mean_return": record.mean_return, "mean_ticks": record.mean_ticks}
     if as_json:
         click.echo(json.dumps(values))
         return

@@ -279,11 +279,7 @@ def play(
 @click.command()
 @_common_options
 @click.option(
-    "--seats",
-    "names",
-    metavar="A B",
-    nargs=2,
-    help="The two participants; they alternate if there are more teams.",
+    "--seats", "names", metavar="A B", nargs=2, help="The two participants; they alternate if there are more teams."
 )
 @click.option("--delay", type=FiniteRange(0, 3600), default=0.5, show_default=True, help="Seconds between ticks.")
 @click.option("--matches", type=click.IntRange(min=1), default=1, show_default=True, help="Number of matches.")

@@ -280,11 +280,7 @@ def _comparison_json(comparison: Comparison) -> Data:
 def _difference(difference: Difference | None) -> Data:
     if difference is None:
         return None
-    return {
-        "mean": difference.mean,
-        "deviation": difference.deviation,
-        "interval": [difference.low, difference.high],
-    }
+    return {"mean": difference.mean, "deviation": difference.deviation, "interval": [difference.low, difference.high]}
 
 
 def _show_comparison(data: Data) -> Iterable[RenderableType]:
