@@ -18,7 +18,7 @@ from ludus_hosts.host_agent import JoinOptions
 from ludus_hosts.keys import RUN_KEY, JoinKey, make_keys
 from ludus_hosts.wire import JoinAccepted
 from ludus_local.memory import remove, shared_path
-from ludus_local.processes import WorkerCommand, launch
+from ludus_local.process import WorkerCommand, launch
 from ludus_local.supervisor import Supervisor
 from ludus_local.transport import Sockets, private_ipc_dir
 from tomli_w import dumps as write_toml

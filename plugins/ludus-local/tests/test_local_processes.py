@@ -12,7 +12,7 @@ import pytest
 from ludus.errors import WorkerError
 from ludus_local import plugin
 from ludus_local.launcher import LocalLauncher
-from ludus_local.processes import WorkerCommand, launch as start_process
+from ludus_local.process import WorkerCommand, launch as start_process
 
 SLEEP = "import time; print('ready', flush=True); time.sleep(60)"
 

@@ -17,7 +17,7 @@ from ludus._messaging.messages import CheckpointAck, Heartbeat, ResultsAck, Stop
 from ludus.errors import WorkerError
 from ludus.launcher import COORDINATOR, Session, WorkerSpec
 from ludus_local.launcher import LocalLauncher, LocalWorkerPool
-from ludus_local.processes import WorkerCommand, launch
+from ludus_local.process import WorkerCommand, launch
 from ludus_local.supervisor import Supervisor
 from ludus_local.transport import ZmqEndpoint, ipc_address
 

@@ -285,7 +285,7 @@ def test_models_are_frozen_once_the_pool_is_beaten():
     """Every model of it, in enough matches."""
     results = {("main@2+", "main@1"): (70, 0, 30), ("main@2+", "main@2"): (40, 60, 0)}
     assert decide(FreezeWhen(), learned(1, results=results)) == [
-        Freeze(player="main", reason="beats everybody with 0.70 or more")
+        Freeze(player="main", reason="beats all opponents with 0.70 or more")
     ]
     assert decide(FreezeWhen(win_rate=0.71), learned(1, results=results)) == []
     assert decide(FreezeWhen(enough_matches=101), learned(1, results=results)) == []
@@ -362,7 +362,7 @@ def test_a_main_exploiter_must_beat_the_live_main_agent():
     """70 %, and only after the least decisions."""
     results = {("exploiter@1+", "main@1+"): (7, 0, 3)}
     assert decide(LEAGUE_RULE, alphastar(10, results)) == [
-        Reset(player="exploiter", reason="beats everybody with 0.70 or more")
+        Reset(player="exploiter", reason="beats all opponents with 0.70 or more")
     ]
     assert decide(LEAGUE_RULE, alphastar(9, results)) == []
     assert decide(LEAGUE_RULE, alphastar(10, {("exploiter@1+", "main@1"): (10, 0, 0)})) == []

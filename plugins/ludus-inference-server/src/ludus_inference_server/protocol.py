@@ -86,7 +86,18 @@ def _is_text(instance: object, attribute: attrs.Attribute[Any], value: Any) -> N
 
 
 @frozen
-class RegisterClient:
+class _Numbered:
+    """Base of the messages.
+
+    Attributes:
+        number: Number of the request; an answer repeats it.
+    """
+
+    number: int = field(validator=_is_count)
+
+
+@frozen
+class RegisterClient(_Numbered):
     """Registers a client, or its new request buffer; all of its slots are empty then.
 
     Attributes:
@@ -97,7 +108,6 @@ class RegisterClient:
         rows: Number of rows of the buffer.
     """
 
-    number: int = field(validator=_is_count)
     player: str = field(validator=_is_text)
     architecture: str = field(validator=_is_text)
     file: str = field(validator=_is_text)
@@ -106,19 +116,17 @@ class RegisterClient:
 
 
 @frozen
-class AssignModel:
+class AssignModel(_Numbered):
     """Assigns the model with the content hash `key` to a slot."""
 
-    number: int = field(validator=_is_count)
     slot: int = field(validator=_is_count)
     key: str = field(validator=_is_text)
 
 
 @frozen
-class UploadModel:
+class UploadModel(_Numbered):
     """Assigns a model to a slot, with its weights in a file of shared memory."""
 
-    number: int = field(validator=_is_count)
     slot: int = field(validator=_is_count)
     key: str = field(validator=_is_text)
     file: str = field(validator=_is_text)
@@ -126,22 +134,19 @@ class UploadModel:
 
 
 @frozen
-class ClearSlot:
+class ClearSlot(_Numbered):
     """Clears a slot."""
 
-    number: int = field(validator=_is_count)
     slot: int = field(validator=_is_count)
 
 
 @frozen
-class ClientLeft:
+class ClientLeft(_Numbered):
     """Removes the client."""
-
-    number: int = field(validator=_is_count)
 
 
 @frozen
-class EvaluateRequest:
+class EvaluateRequest(_Numbered):
     """Evaluates the first `rows` rows of the request buffer.
 
     Attributes:
@@ -150,7 +155,6 @@ class EvaluateRequest:
         state: Whether there are leaves of recurrent state.
     """
 
-    number: int = field(validator=_is_count)
     rows: int = field(validator=_is_count)
     spans: bytes = field(validator=validators.instance_of(bytes))
     privileged: bool = field(validator=validators.instance_of(bool))
@@ -158,42 +162,36 @@ class EvaluateRequest:
 
 
 @frozen
-class ClientRegistered:
+class ClientRegistered(_Numbered):
     """Answers `RegisterClient` with the file of the answers."""
 
-    number: int = field(validator=_is_count)
     file: str = field(validator=_is_text)
     specs: Specs = field(validator=_is_specs)
 
 
 @frozen
-class ModelStatus:
+class ModelStatus(_Numbered):
     """Answers whether the server has the model and has assigned it."""
 
-    number: int = field(validator=_is_count)
     available: bool = field(validator=validators.instance_of(bool))
 
 
 @frozen
-class EvaluateResult:
+class EvaluateResult(_Numbered):
     """Answers `EvaluateRequest`: these leaves of the answer buffer are written."""
 
-    number: int = field(validator=_is_count)
     leaves: tuple[str, ...] = field(validator=validators.deep_iterable(validators.instance_of(str)))
 
 
 @frozen
-class UnknownClient:
+class UnknownClient(_Numbered):
     """The server does not know the client: it was restarted, or has removed it."""
-
-    number: int = field(validator=_is_count)
 
 
 @frozen
-class RequestRejected:
+class RequestRejected(_Numbered):
     """The request can never succeed."""
 
-    number: int = field(validator=_is_count)
     reason: str = field(validator=_is_text)
 
 

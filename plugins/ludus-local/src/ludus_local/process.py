@@ -1,4 +1,4 @@
-"""Process and machine limits: exit with the parent, process titles, open files, cores and memory."""
+"""Worker processes and limits of the machine: start and end, exit with the parent, open files, cores and memory."""
 
 from __future__ import annotations
 
@@ -6,11 +6,16 @@ import ctypes
 import os
 import resource
 import signal
+import subprocess
 import sys
 import threading
 import time
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+
+from attrs import frozen
+from ludus.errors import WorkerError
 
 _PR_SET_PDEATHSIG = 1
 _POLL_S = 1.0
@@ -123,3 +128,85 @@ def _quota(cgroup: Path) -> float:
         period_us = int((cgroup / "cpu" / "cpu.cfs_period_us").read_text())
         return limit_us / period_us if limit_us > 0 else float("inf")
     return float("inf")
+
+
+@frozen(kw_only=True)
+class WorkerCommand:
+    """The command that starts a worker process.
+
+    Args:
+        name: Unique name (``"sampler-0"``), shown in `ps`.
+        argv: The command line.
+        environment: Environment variables to add.
+        log_path: File to which its standard output and error are appended.
+    """
+
+    name: str
+    argv: Sequence[str]
+    environment: Mapping[str, str]
+    log_path: str
+
+
+class LocalProcess:
+    """A child process in a session of its own."""
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        self._process = process
+
+    @property
+    def pid(self) -> int:
+        """Return its process id."""
+        return self._process.pid
+
+    def poll(self) -> int | None:
+        """Return the exit status, None while it runs; negative for a signal. Kills the children of an ended process."""
+        if self._process.returncode is None and _has_ended(self._process.pid):
+            with suppress(OSError):
+                os.killpg(self._process.pid, signal.SIGKILL)  # the id is not reused before `poll` below
+        return self._process.poll()
+
+    def terminate(self) -> None:
+        """Send SIGTERM to the process, not to its children."""
+        self._process.terminate()
+
+    def kill(self) -> None:
+        """Kill the process and its children in its process group (SIGKILL)."""
+        if self._process.poll() is None:  # the id of an ended process may be reused
+            os.killpg(self._process.pid, signal.SIGKILL)
+
+
+def _has_ended(pid: int) -> bool:
+    """Return whether a child has ended and was not waited for yet; False if the system has no `waitid`."""
+    if not hasattr(os, "waitid"):
+        return False
+    try:
+        return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+    except ChildProcessError:  # SIGCHLD is ignored, so children need not be waited for
+        return False
+
+
+def launch(command: WorkerCommand) -> LocalProcess:
+    """Start a process.
+
+    In a session of its own it does not get Ctrl-C and SIGHUP of the terminal. A worker itself arranges to end with its
+    parent (`die_with_parent`), since code between fork and exec is not safe in a process with
+    threads.
+
+    Raises:
+        WorkerError: The program or the log file cannot be used.
+    """
+    log_path = Path(command.log_path)
+    try:
+        log_path.parent.mkdir(exist_ok=True)
+        with log_path.open("ab") as log:
+            process = subprocess.Popen(  # noqa: S603 - a launcher starts given commands
+                list(command.argv),
+                env={**os.environ, **command.environment},
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+    except OSError as error:
+        raise WorkerError(f"worker {command.name} could not be started: {error}") from error
+    return LocalProcess(process)

@@ -13,8 +13,15 @@ from ludus.errors import WorkerError
 from ludus.launcher import Session, WorkerSpec
 from ludus.recovery import RestartHistory
 
-from ludus_local.process import allow_open_files, available_cores, memory_bytes, oversubscription
-from ludus_local.processes import LocalProcess, WorkerCommand, launch
+from ludus_local.process import (
+    LocalProcess,
+    WorkerCommand,
+    allow_open_files,
+    available_cores,
+    launch,
+    memory_bytes,
+    oversubscription,
+)
 
 __all__ = ["Supervisor", "check_memory", "is_service", "serves"]
 

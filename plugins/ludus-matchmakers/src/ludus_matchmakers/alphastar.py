@@ -199,4 +199,4 @@ class AlphaStar:
             rate = win_rate_if_all_beaten(
                 league, name, opponents, rate=self.converged, enough_matches=self.enough_matches
             )
-        return "" if rate is None else f"beats everybody with {rate:.2f} or more"
+        return "" if rate is None else f"beats all opponents with {rate:.2f} or more"

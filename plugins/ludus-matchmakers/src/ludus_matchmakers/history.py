@@ -11,8 +11,8 @@ from ludus.matchmaker import LeagueView, Pairing
 from ludus_matchmakers.common import PoolKeeper
 from ludus_matchmakers.tools import choose_uniformly, fallback_opponents, pair_every_team, pool_opponents, win_rates
 
-#: Chooses one of some models for a live participant, and returns it with the reason.
-_Choose = Callable[[LeagueView, str, Sequence[str], np.random.Generator], tuple[str, str]]
+#: Chooses one of some models, and returns it with the reason.
+_Choose = Callable[[Sequence[str]], tuple[str, str]]
 
 
 def meet(league: LeagueView, player: str, pools: Sequence[str], rng: np.random.Generator, choose: _Choose) -> Pairing:
@@ -21,7 +21,7 @@ def meet(league: LeagueView, player: str, pools: Sequence[str], rng: np.random.G
     def choose_for(team: int | None) -> tuple[str, str]:
         models = pool_opponents(league, player, team, pools=pools)
         if models:
-            return choose(league, league.players[player].live, models, rng)
+            return choose(models)
         return choose_uniformly(fallback_opponents(league, player, team), rng), "no model in its pools yet"
 
     return pair_every_team(league, player, choose_for)
@@ -39,16 +39,11 @@ class UniformHistory(PoolKeeper):
 
     def next_fixture(self, league: LeagueView, player: str, rng: np.random.Generator) -> Pairing:
         """Return frozen opponents."""
-        return meet(league, player, self.pools, rng, _uniform)
 
+        def choose(models: Sequence[str]) -> tuple[str, str]:
+            return choose_uniformly(models, rng), f"uniform-history: 1 of {len(models)}"
 
-def _uniform(
-    league: LeagueView,  # noqa: ARG001 - the signature of a choice
-    live: str,  # noqa: ARG001 - as above
-    models: Sequence[str],
-    rng: np.random.Generator,
-) -> tuple[str, str]:
-    return choose_uniformly(models, rng), f"uniform-history: 1 of {len(models)}"
+        return meet(league, player, self.pools, rng, choose)
 
 
 @define
@@ -73,16 +68,15 @@ class PFSP(PoolKeeper):
 
     def next_fixture(self, league: LeagueView, player: str, rng: np.random.Generator) -> Pairing:
         """Return frozen opponents."""
-        return meet(league, player, self.pools, rng, self._choose)
 
-    def _choose(
-        self, league: LeagueView, live: str, models: Sequence[str], rng: np.random.Generator
-    ) -> tuple[str, str]:
-        rates = win_rates(league.payoff(live, models), prior_matches=self.prior_matches)
-        probabilities = pfsp_probabilities(rates, weighting=self.weighting, p=self.p)
-        probabilities = (1 - self.uniform) * probabilities + self.uniform / len(models)
-        chosen = int(rng.choice(len(models), p=probabilities))
-        return models[chosen], f"{self.label}: win rate {rates[chosen]:.2f}, p {probabilities[chosen]:.2g}"
+        def choose(models: Sequence[str]) -> tuple[str, str]:
+            rates = win_rates(league.payoff(league.players[player].live, models), prior_matches=self.prior_matches)
+            probabilities = pfsp_probabilities(rates, weighting=self.weighting, p=self.p)
+            probabilities = (1 - self.uniform) * probabilities + self.uniform / len(models)
+            chosen = int(rng.choice(len(models), p=probabilities))
+            return models[chosen], f"{self.label}: win rate {rates[chosen]:.2f}, p {probabilities[chosen]:.2g}"
+
+        return meet(league, player, self.pools, rng, choose)
 
 
 def pfsp_probabilities(win_rate: np.ndarray, *, weighting: str = "hard", p: float = 1.0) -> np.ndarray:

@@ -56,7 +56,7 @@ class FreezeWhen:
                 rate=self.win_rate,
                 enough_matches=self.enough_matches,
             )
-        return "" if rate is None else f"beats everybody with {rate:.2f} or more"
+        return "" if rate is None else f"beats all opponents with {rate:.2f} or more"
 
 
 @define(kw_only=True)
