@@ -157,24 +157,6 @@ class _Report:
     outcome: NDArray[np.float32]
 
 
-@frozen
-class _NewMatches:
-    """Rows of a report about matches of one fixture that are not in the log, ascending."""
-
-    fixture: Fixture
-    rows: NDArray[np.int64]
-    finished: bool
-
-    def summarize(self, report: _Report) -> FixtureSummary:
-        return FixtureSummary(
-            fixture=self.fixture,
-            outcome=tuple(report.outcome[self.rows].sum(axis=0, dtype=np.float64).tolist()),
-            matches=self.rows.size,
-            ticks=int(report.ticks[self.rows].sum()),
-            finished=self.finished,
-        )
-
-
 class MatchLog:
     """Reads the log and adds results to it."""
 
@@ -197,57 +179,57 @@ class MatchLog:
         """
         teams = [seat.team for seat in read_seats(self._db)]
         report = _check_report(arrays, num_teams=1 + max(teams, default=0))
-        known, num_refused = self._known_rows(report)
-        new = [
-            found for found in (self._new_matches(f, rows, report.number[rows]) for f, rows in known) if found.rows.size
-        ]
-        rows = np.concatenate([np.zeros(0, np.int64), *(matches.rows for matches in new)])
-        payoffs = count_payoffs(
-            [matches.fixture for matches in new], run_starts(report.fixture[rows]), report.outcome[rows], teams=teams
-        )
-        self._insert(report, rows)
-        self._payoffs.add(payoffs)
-        for matches in new:
-            if matches.finished:
-                self._fixtures.close(matches.fixture.id)
-        self._count_dropped(duplicate=len(report.fixture) - len(rows) - num_refused, refused=num_refused)
-        return RecordedResults(tuple(matches.summarize(report) for matches in new), payoffs)
-
-    def _known_rows(self, report: _Report) -> tuple[list[tuple[Fixture, NDArray[np.int64]]], int]:
-        """Return the rows about possible matches by fixture, and the number of other rows."""
-        known, num_refused = [], 0
+        new, num_refused = [], 0
         for number in np.unique(report.fixture).tolist():
             rows = np.flatnonzero(report.fixture == number)
             fixture = self._fixtures.get(number, number).get(number)
             num_matches = 0 if fixture is None else fixture.matches
-            inside = rows[(report.number[rows] >= 0) & (report.number[rows] < num_matches)]
-            num_refused += rows.size - inside.size
-            if fixture is not None and inside.size:
-                known.append((fixture, inside))
-        return known, num_refused
+            possible = rows[(report.number[rows] >= 0) & (report.number[rows] < num_matches)]
+            num_refused += rows.size - possible.size
+            if fixture is not None:
+                new.append(self._new_matches(fixture, report, possible))
+        summaries = tuple(summary for summary, _ in new if summary.matches)
+        rows = np.concatenate([np.zeros(0, np.int64), *(rows for _, rows in new)])
+        starts = run_starts(report.fixture[rows])
+        fixtures = [summary.fixture for summary in summaries]
+        payoffs = count_payoffs(fixtures, starts, report.outcome[rows], teams=teams)
+        self._insert(report, rows)
+        self._payoffs.add(payoffs)
+        for summary in summaries:
+            if summary.finished:
+                self._fixtures.close(summary.fixture.id)
+        num_duplicate = len(report.fixture) - len(rows) - num_refused
+        for name, count in (("results_duplicate", num_duplicate), ("results_refused", num_refused)):
+            if count:
+                add_to_counter(self._db, name, count)
+        return RecordedResults(summaries, payoffs)
 
-    def _new_matches(self, fixture: Fixture, rows: NDArray[np.int64], numbers: NDArray[np.int64]) -> _NewMatches:
-        """Return the first row of every match that is not in the log.
+    def _new_matches(
+        self, fixture: Fixture, report: _Report, rows: NDArray[np.int64]
+    ) -> tuple[FixtureSummary, NDArray[np.int64]]:
+        """Return a summary of the matches of a fixture that are not in the log, and the first row of each.
 
         Args:
-            fixture: The fixture of the rows.
-            rows: ``[n] int64``, ascending.
-            numbers: ``[n] int64``: their match numbers.
+            fixture: The fixture.
+            report: The report.
+            rows: ``[n] int64``, ascending: the rows about matches of the fixture.
         """
         played = [row[0] for row in self._db.execute("SELECT number FROM matches WHERE fixture = ?", (fixture.id,))]
-        _, first = np.unique(numbers, return_index=True)
-        new = np.sort(first[~np.isin(numbers[first], played)])
-        return _NewMatches(fixture, rows[new], finished=len(played) + new.size == fixture.matches)
+        numbers, first = np.unique(report.number[rows], return_index=True)
+        new = rows[np.sort(first[~np.isin(numbers, played)])]
+        summary = FixtureSummary(
+            fixture=fixture,
+            outcome=tuple(report.outcome[new].sum(axis=0, dtype=np.float64).tolist()),
+            matches=new.size,
+            ticks=int(report.ticks[new].sum()),
+            finished=len(played) + new.size == fixture.matches,
+        )
+        return summary, new
 
     def _insert(self, report: _Report, rows: NDArray[np.int64]) -> None:
         columns = (report.fixture[rows].tolist(), report.number[rows].tolist(), report.ticks[rows].tolist())
         outcomes = (points.tobytes() for points in report.outcome[rows])
         self._db.write_many("INSERT INTO matches VALUES (?, ?, ?, ?)", zip(*columns, outcomes, strict=True))
-
-    def _count_dropped(self, *, duplicate: int, refused: int) -> None:
-        for name, count in (("results_duplicate", duplicate), ("results_refused", refused)):
-            if count:
-                add_to_counter(self._db, name, count)
 
     def records(self, *, last: int | None = None, kind: str | None = None, first: int = 0) -> Iterator[MatchRecord]:
         """Return the log ordered by fixture and number.
