@@ -7,15 +7,15 @@ from ludus.testing._environment import check_environment
 from ludus.testing._group import update_together
 from ludus.testing._inference import check_inference
 from ludus.testing._interface import check_interface
-from ludus.testing._matchmaker import (
+from ludus.testing._league import (
     FakeLeague,
     check_matchmaker,
+    check_rating,
     check_rule,
     fake_leagues,
     fake_player,
     opponent_shares,
 )
-from ludus.testing._rating import check_rating
 from ludus.testing._run import Finding, check_run
 from ludus.testing._runtime import LeagueRunner, league_runner
 from ludus.testing._synthetic_league import (

@@ -1,4 +1,4 @@
-"""Check matchmakers and rules on `FakeLeague`, a league of plain data."""
+"""Check matchmakers, rules and ratings on `FakeLeague`, a league of plain data."""
 
 from __future__ import annotations
 
@@ -12,12 +12,33 @@ import numpy as np
 from attrs import field, frozen
 
 from ludus._league.participants import inherited_weights
-from ludus._league.validation import checked_changes, checked_evaluation, checked_pairing, checked_pool_changes
-from ludus.matchmaker import LeagueView, Matchmaker, PlayerView, Rating
+from ludus._league.validation import (
+    checked_changes,
+    checked_evaluation,
+    checked_pairing,
+    checked_pool_changes,
+    checked_rating,
+)
+from ludus.environment import Seat
+from ludus.matchmaker import LeagueView, Matchmaker, PlayerView, Rating, RatingTable
+from ludus.records import Fixture, MatchRecord
 from ludus.rule import Change, Freeze, PoolChange, Reset, Rule
 from ludus.testing._errors import require, wrap_errors
 
-__all__ = ["FakeLeague", "check_matchmaker", "check_rule", "fake_leagues", "fake_player", "opponent_shares"]
+__all__ = [
+    "FakeLeague",
+    "check_matchmaker",
+    "check_rating",
+    "check_rule",
+    "fake_leagues",
+    "fake_player",
+    "opponent_shares",
+]
+
+_NAMES = ("weak", "even", "strong")
+_SEATS = (Seat("player", 0, 0), Seat("player", 1, 1))
+_FIXTURES = 30
+_MATCHES = 20  # of each fixture, of which the first participant wins 15
 
 
 def fake_player(name: str, models: int = 3, *, role: str = "player", team: int | None = None) -> PlayerView:
@@ -278,3 +299,58 @@ def _changes(rule: Rule, league: FakeLeague, rng: np.random.Generator) -> list[C
         if isinstance(change, Freeze | Reset):
             require(change.reason, f"{change} has no reason; give one in a few words")
     return changes
+
+
+def check_rating(make: Callable[..., RatingTable]) -> None:
+    """Check that a method rates three participants by their results.
+
+    Args:
+        make: Makes the rating table, as ``make(anchors=…, seats=…)``.
+
+    Raises:
+        ContractError: Ratings are not finite, do not follow the results, or depend on the order of the results.
+    """
+    matches = [_match(fixture, number) for fixture in range(_FIXTURES) for number in range(_MATCHES)]
+    in_order = _rate(make, matches, replays=[0], added=matches)
+    reverse = _rate(make, matches, replays=[_FIXTURES // 2, 0], added=matches[::-1])
+    require(in_order == reverse, f"ratings depend on the order of the results: {in_order}, {reverse}")
+    weak, even, strong, _ = in_order
+    ordered = weak.mean < even.mean < strong.mean
+    counts = [rating.matches for rating in in_order]
+    require(
+        ordered and counts == [400, 400, 400, 0],
+        f"expected weak < even < strong after 400 matches each, got {in_order}",
+    )
+
+
+def _rate(
+    make: Callable[..., RatingTable],
+    matches: Sequence[MatchRecord],
+    *,
+    replays: Sequence[int],
+    added: Sequence[MatchRecord],
+) -> list[Rating]:
+    """Return the checked ratings of all participants and of an unknown one.
+
+    Args:
+        make: Makes the rating table.
+        matches: All matches of the log.
+        replays: First fixtures of the replays.
+        added: Matches whose results are added, in order.
+    """
+    table = make(anchors=("even",), seats=_SEATS)
+    for first in replays:
+        table.replay(first, (match for match in matches if match.fixture.id >= first))
+    for match in added:
+        (a, b), (won, lost) = match.fixture.participants, match.outcome
+        table.add(a, b, np.array([won, 0, lost], np.int64))
+        table.add(b, a, np.array([lost, 0, won], np.int64))
+    return [checked_rating(table.rating(name)) for name in (*_NAMES, "new")]
+
+
+def _match(fixture: int, number: int) -> MatchRecord:
+    """Return a match in which the better participant wins three of four times."""
+    won = number < 15
+    pair = (_NAMES[(2, 1, 2)[fixture % 3]], _NAMES[(1, 0, 0)[fixture % 3]])
+    plan = Fixture(id=fixture, kind="eval", player="", participants=pair, seed=1, matches=_MATCHES, reason="check")
+    return MatchRecord(fixture=plan, number=number, seed=1, outcome=(float(won), float(not won)), ticks=1)
