@@ -153,13 +153,7 @@ CONNECT4_DRAW = [column for a, b in ((0, 1), (2, 3), (4, 5)) for column in (a, b
 ] * 6
 
 
-@pytest.mark.parametrize(
-    ("game", "actions"),
-    [
-        ("tictactoe", [0, 1, 2, 4, 3, 5, 7, 6, 8]),
-        ("connect4", CONNECT4_DRAW),
-    ],
-)
+@pytest.mark.parametrize(("game", "actions"), [("tictactoe", [0, 1, 2, 4, 3, 5, 7, 6, 8]), ("connect4", CONNECT4_DRAW)])
 def test_a_full_board_without_a_row_is_a_draw(game, actions):
     """The last stone ends the match with half a point each and no reward."""
     tick = play_line(game, actions)

@@ -3,15 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from ludus_chase.world import (
-    BOMBS,
-    CARRIED,
-    FREE,
-    GLOVES,
-    HOLES,
-    ITEMS,
-    TRAPS,
-)
+from ludus_chase.world import BOMBS, CARRIED, FREE, GLOVES, HOLES, ITEMS, TRAPS
 
 BOMB, PLATE, MILK, BOOTS = 1, 2, 3, 4
 

@@ -157,10 +157,7 @@ def test_the_history_lists_all_models(folder):
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
-    [
-        (["nobody"], "participant 'nobody'"),
-        (["random", "--average"], "unknown player random; the run has main"),
-    ],
+    [(["nobody"], "participant 'nobody'"), (["random", "--average"], "unknown player random; the run has main")],
 )
 def test_unknown_players_raise(folder, arguments, message):
     """The message lists the known ones."""

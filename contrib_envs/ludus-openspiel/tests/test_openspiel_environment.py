@@ -98,8 +98,7 @@ def test_three_players_have_no_constant_sum():
 
 
 @pytest.mark.parametrize(
-    ("game", "tensor", "shape"),
-    [("kuhn_poker", "information_state", (11,)), ("tic_tac_toe", "observation", (3, 3, 3))],
+    ("game", "tensor", "shape"), [("kuhn_poker", "information_state", (11,)), ("tic_tac_toe", "observation", (3, 3, 3))]
 )
 def test_auto_chooses_the_tensor(game, tensor, shape):
     """The information state in games of imperfect information, else the observation."""

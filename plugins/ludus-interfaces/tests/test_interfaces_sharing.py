@@ -236,11 +236,7 @@ def test_sharing_keeps_a_zero_sum(options, kept):
 
 @pytest.mark.parametrize(
     ("options", "bounds"),
-    [
-        ({"spirit": 0.5}, (0.0, 0.9)),
-        ({"zero_sum": True}, (-0.9, 0.9)),
-        ({"granted": ["push"]}, None),
-    ],
+    [({"spirit": 0.5}, (0.0, 0.9)), ({"zero_sum": True}, (-0.9, 0.9)), ({"granted": ["push"]}, None)],
     ids=str,
 )
 def test_the_reward_range_covers_shared_rewards(options, bounds):

@@ -73,11 +73,7 @@ class BoardEnvironment:
         self._mask = self._player.action_mask.reshape(-1)  # type: ignore[union-attr]
 
     def reset(
-        self,
-        seeds: np.ndarray,
-        *,
-        indices: np.ndarray | None = None,
-        scenarios: Sequence[Scenario] | None = None,
+        self, seeds: np.ndarray, *, indices: np.ndarray | None = None, scenarios: Sequence[Scenario] | None = None
     ) -> Tick:
         """Start new matches; see `ludus.environment.Environment.reset`.
 

@@ -24,14 +24,8 @@ __all__ = [
 
 #: The first nine actions of both roles: to stay, then walking directions clockwise from the east.
 MOVES = ("stay", "east", "south-east", "south", "south-west", "west", "north-west", "north", "north-east")
-MOUSE_ACTIONS = (
-    *MOVES,
-    *("lift", "grab", "drop", "push", "crack", "rescue", "disarm", "use", "ability"),
-)
-CAT_ACTIONS = (
-    *MOVES,
-    *("hit", "catch", "tie", "drop", "trap", "glove", "grab", "use", "ability"),
-)
+MOUSE_ACTIONS = (*MOVES, *("lift", "grab", "drop", "push", "crack", "rescue", "disarm", "use", "ability"))
+CAT_ACTIONS = (*MOVES, *("hit", "catch", "tie", "drop", "trap", "glove", "grab", "use", "ability"))
 #: The number of each action.
 MOUSE = {name: number for number, name in enumerate(MOUSE_ACTIONS)}
 CAT = {name: number for number, name in enumerate(CAT_ACTIONS)}

@@ -44,12 +44,7 @@ class ChaseBot:
         self._doors = DoorMemory(walls)
 
     def act(
-        self,
-        observation: Leaves,
-        *,
-        action_mask: np.ndarray | None,
-        seat_ids: np.ndarray,
-        rng: np.random.Generator,
+        self, observation: Leaves, *, action_mask: np.ndarray | None, seat_ids: np.ndarray, rng: np.random.Generator
     ) -> np.ndarray:
         """Decide for n rows; see `ludus.agent.Agent.act`."""
         assert action_mask is not None, "the chase always has masks"

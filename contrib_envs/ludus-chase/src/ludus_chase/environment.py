@@ -94,11 +94,7 @@ class Chase:
         return MiniImageView(self._plan, cat=self._cat.observation["image"], mouse=self._mouse.observation["image"])
 
     def reset(
-        self,
-        seeds: np.ndarray,
-        *,
-        indices: np.ndarray | None = None,
-        scenarios: Sequence[Scenario] | None = None,
+        self, seeds: np.ndarray, *, indices: np.ndarray | None = None, scenarios: Sequence[Scenario] | None = None
     ) -> Tick:
         """Start new matches; see `ludus.environment.Environment.reset`.
 

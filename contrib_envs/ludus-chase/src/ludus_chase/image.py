@@ -6,18 +6,7 @@ import numpy as np
 
 from ludus_chase.arrays import Indices
 from ludus_chase.house import HEIGHT, WIDTH, FloorPlan, House
-from ludus_chase.world import (
-    CAKES,
-    CHEESES,
-    CRACK,
-    GONE,
-    HAZARDS,
-    HOLES,
-    ITEMS,
-    MICE,
-    ROCKETS,
-    World,
-)
+from ludus_chase.world import CAKES, CHEESES, CRACK, GONE, HAZARDS, HOLES, ITEMS, MICE, ROCKETS, World
 
 __all__ = ["MiniImageView"]
 

@@ -6,18 +6,7 @@ import numpy as np
 
 from ludus_chase.events import Events
 from ludus_chase.perception import Paths
-from ludus_chase.world import (
-    ABSENT,
-    CHEESES,
-    CRACK,
-    FLOOR,
-    FREE,
-    HOLES,
-    MICE,
-    PREPARATION,
-    TIED,
-    World,
-)
+from ludus_chase.world import ABSENT, CHEESES, CRACK, FLOOR, FREE, HOLES, MICE, PREPARATION, TIED, World
 
 __all__ = ["CAT_PARTS", "MOUSE_PARTS", "ShapingRewards", "score_cat", "score_mice"]
 

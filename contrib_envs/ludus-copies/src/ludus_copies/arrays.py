@@ -90,8 +90,7 @@ class BatchArrays:
         """Return views of one match."""
         part = functools.partial(_index, key=(index, ...))
         return MatchArrays(
-            actions={name: part(array) for name, array in self.actions.items()},
-            tick=_map_tick(part, self.tick),
+            actions={name: part(array) for name, array in self.actions.items()}, tick=_map_tick(part, self.tick)
         )
 
 

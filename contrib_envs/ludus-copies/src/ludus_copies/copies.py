@@ -32,13 +32,7 @@ class Copies:
     """
 
     def __init__(
-        self,
-        factory: str,
-        options: Mapping[str, Any],
-        *,
-        num_matches: int,
-        workers: int = 0,
-        timeout_s: float = 300.0,
+        self, factory: str, options: Mapping[str, Any], *, num_matches: int, workers: int = 0, timeout_s: float = 300.0
     ) -> None:
         if num_matches < 1 or workers < 0:
             raise ContractError(f"expected num_matches ≥ 1 and workers ≥ 0, got {num_matches} and {workers}")
@@ -67,11 +61,7 @@ class Copies:
         ]
 
     def reset(
-        self,
-        seeds: np.ndarray,
-        *,
-        indices: np.ndarray | None = None,
-        scenarios: Sequence[Scenario] | None = None,
+        self, seeds: np.ndarray, *, indices: np.ndarray | None = None, scenarios: Sequence[Scenario] | None = None
     ) -> Tick:
         """Start new matches, see `ludus.environment.Environment.reset`.
 

@@ -85,12 +85,7 @@ class DuelBot:
         self._memory = _Memory(kind=none, side=none, elapsed=np.zeros(0), plan=none, feint_rate=np.zeros(0))
 
     def act(
-        self,
-        observation: Leaves,
-        *,
-        action_mask: np.ndarray | None,
-        seat_ids: np.ndarray,
-        rng: np.random.Generator,
+        self, observation: Leaves, *, action_mask: np.ndarray | None, seat_ids: np.ndarray, rng: np.random.Generator
     ) -> np.ndarray:
         """Decide for n rows; see `ludus.agent.Agent.act`."""
         assert action_mask is not None, "the duel always has masks"

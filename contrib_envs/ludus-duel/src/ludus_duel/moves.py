@@ -274,12 +274,7 @@ def _evasions(rules: DuelRules) -> list[Move]:
         open_ms=(200, 400),
     )
     back = Move(
-        name="dodge-back",
-        kind="dodge-back",
-        startup_ms=600,
-        cost=rules.dodge_cost,
-        glide_cm=-180.0,
-        safe_ms=(100, 200),
+        name="dodge-back", kind="dodge-back", startup_ms=600, cost=rules.dodge_cost, glide_cm=-180.0, safe_ms=(100, 200)
     )
     return [
         left,

@@ -28,11 +28,7 @@ def make_environment(config: GymnasiumConfig, *, num_matches: int) -> Environmen
         )
     if can_be_native and config.vectorized != "series":
         return NativeEnvironment(
-            config.id,
-            config.options,
-            num_matches=num_matches,
-            max_ticks=config.max_ticks,
-            win_return=config.win_return,
+            config.id, config.options, num_matches=num_matches, max_ticks=config.max_ticks, win_return=config.win_return
         )
     options = attrs.asdict(config, filter=attrs.filters.exclude("workers", "vectorized"))
     return Copies("ludus_gymnasium.game:make_game", options, num_matches=num_matches, workers=config.workers)

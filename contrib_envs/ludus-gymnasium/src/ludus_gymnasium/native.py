@@ -36,7 +36,7 @@ def _transplant_cart_pole(scalar: Any, vector: Any, *, indices: np.ndarray, seed
 #: Vector entry point → function that starts a match per seed in the scalar environment, copies its state to a match
 #: index, and returns the observations ``[n, …]``.
 _TRANSPLANTS: dict[str, Callable[..., np.ndarray]] = {
-    "gymnasium.envs.classic_control.cartpole:CartPoleVectorEnv": _transplant_cart_pole,
+    "gymnasium.envs.classic_control.cartpole:CartPoleVectorEnv": _transplant_cart_pole
 }
 
 
@@ -79,11 +79,7 @@ class NativeEnvironment:
         self._tick = allocate_tick(self.spec, num_matches)
 
     def reset(
-        self,
-        seeds: np.ndarray,
-        *,
-        indices: np.ndarray | None = None,
-        scenarios: Sequence[Scenario] | None = None,
+        self, seeds: np.ndarray, *, indices: np.ndarray | None = None, scenarios: Sequence[Scenario] | None = None
     ) -> Tick:
         """Start new matches, see `ludus.environment.Environment.reset`.
 

@@ -20,10 +20,7 @@ class OpenSpielConfig:
     """Options of the environment ``openspiel``."""
 
     game: str = option(
-        "kuhn_poker",
-        _GAME,
-        help='name and parameters as OpenSpiel writes them: "goofspiel(num_cards=4)"',
-        lasting=True,
+        "kuhn_poker", _GAME, help='name and parameters as OpenSpiel writes them: "goofspiel(num_cards=4)"', lasting=True
     )
     observation: str = option(
         "auto",

@@ -93,11 +93,7 @@ class Pong2p:
         self._views = _make_views(config, self._player)
 
     def reset(
-        self,
-        seeds: np.ndarray,
-        *,
-        indices: np.ndarray | None = None,
-        scenarios: Sequence[Scenario] | None = None,
+        self, seeds: np.ndarray, *, indices: np.ndarray | None = None, scenarios: Sequence[Scenario] | None = None
     ) -> Tick:
         """Start new matches; see `ludus.environment.Environment.reset`.
 

@@ -25,10 +25,7 @@ def _is_square(rows: tuple[tuple[float, ...], ...]) -> bool:
     return len(rows) >= 2 and all(len(row) == len(rows) and all(map(math.isfinite, row)) for row in rows)
 
 
-_PAYOFF = Check(
-    "n rows of n numbers each, n ≥ 2, or an empty list",
-    lambda value: not value or _is_square(value),
-)
+_PAYOFF = Check("n rows of n numbers each, n ≥ 2, or an empty list", lambda value: not value or _is_square(value))
 _MIXTURE = Check(
     "probabilities that sum to 1, or an empty list",
     lambda value: not value or (min(value) >= 0 and math.isclose(sum(value), 1.0, abs_tol=1e-6)),
@@ -109,8 +106,7 @@ class LabelsConfig:
         False, help="where coupled: the reward is the share of right labels instead of all or nothing"
     )
     keyed: bool = option(
-        False,
-        help="the target of a label is the shown choice plus a key, so that the network has to combine both",
+        False, help="the target of a label is the shown choice plus a key, so that the network has to combine both"
     )
 
 

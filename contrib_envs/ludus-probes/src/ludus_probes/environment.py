@@ -74,11 +74,7 @@ class ProbeEnvironment:
         game.bind(self._player, self._tick.outcome)
 
     def reset(
-        self,
-        seeds: np.ndarray,
-        *,
-        indices: np.ndarray | None = None,
-        scenarios: Sequence[Scenario] | None = None,
+        self, seeds: np.ndarray, *, indices: np.ndarray | None = None, scenarios: Sequence[Scenario] | None = None
     ) -> Tick:
         """Start new matches; see `ludus.environment.Environment.reset`.
 

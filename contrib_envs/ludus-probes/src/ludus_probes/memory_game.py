@@ -116,12 +116,7 @@ class MemoryAgent:
         return np.asarray(np.maximum(self._cues[seat_ids], 0)[:, None])
 
     def act_and_evaluate(
-        self,
-        observation: Leaves,
-        *,
-        action_mask: np.ndarray | None,
-        seat_ids: np.ndarray,
-        rng: np.random.Generator,
+        self, observation: Leaves, *, action_mask: np.ndarray | None, seat_ids: np.ndarray, rng: np.random.Generator
     ) -> tuple[np.ndarray, np.ndarray]:
         """Decide, and return 1 where the cue is known, else the chance of a guess, ``[n] float32``."""
         actions = self.act(observation, action_mask=action_mask, seat_ids=seat_ids, rng=rng)

@@ -70,10 +70,7 @@ def ludus_register_environments() -> list[Component]:
 
 def _perfect(environment: str, factory: str, summary: str) -> Component:
     return Component(
-        name=f"{environment}-perfect",
-        factory=f"ludus_probes.{factory}",
-        summary=summary,
-        environments=(environment,),
+        name=f"{environment}-perfect", factory=f"ludus_probes.{factory}", summary=summary, environments=(environment,)
     )
 
 

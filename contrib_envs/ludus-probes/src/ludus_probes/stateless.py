@@ -34,12 +34,7 @@ class StatelessAgent:
         return self._decide(observation)
 
     def act_and_evaluate(
-        self,
-        observation: Leaves,
-        *,
-        action_mask: np.ndarray | None,
-        seat_ids: np.ndarray,
-        rng: np.random.Generator,
+        self, observation: Leaves, *, action_mask: np.ndarray | None, seat_ids: np.ndarray, rng: np.random.Generator
     ) -> tuple[np.ndarray, np.ndarray]:
         """Decide as `act` does, and return the same value ``[n] float32`` for all rows."""
         actions = self.act(observation, action_mask=action_mask, seat_ids=seat_ids, rng=rng)

@@ -35,24 +35,14 @@ class _WrappedAgent:
     interface: Interface
 
     def act(
-        self,
-        observation: Leaves,
-        *,
-        action_mask: np.ndarray | None,
-        seat_ids: np.ndarray,
-        rng: np.random.Generator,
+        self, observation: Leaves, *, action_mask: np.ndarray | None, seat_ids: np.ndarray, rng: np.random.Generator
     ) -> np.ndarray:
         view = self._observe(observation, action_mask, seat_ids)
         action = self.agent.act(view.observation, action_mask=view.action_mask, seat_ids=seat_ids, rng=rng)
         return self.interface.act(action, seat_ids)
 
     def act_and_evaluate(
-        self,
-        observation: Leaves,
-        *,
-        action_mask: np.ndarray | None,
-        seat_ids: np.ndarray,
-        rng: np.random.Generator,
+        self, observation: Leaves, *, action_mask: np.ndarray | None, seat_ids: np.ndarray, rng: np.random.Generator
     ) -> tuple[np.ndarray, np.ndarray]:
         view, values = self._observe(observation, action_mask, seat_ids), np.full(seat_ids.size, np.nan, np.float32)
         options: dict[str, Any] = {"action_mask": view.action_mask, "seat_ids": seat_ids, "rng": rng}

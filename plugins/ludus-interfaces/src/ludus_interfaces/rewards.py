@@ -48,11 +48,7 @@ class RewardParts(Identity):
     """
 
     def __init__(
-        self,
-        weights: Mapping[str, float],
-        *,
-        fade: Mapping[str, float] | None = None,
-        once: Sequence[str] = (),
+        self, weights: Mapping[str, float], *, fade: Mapping[str, float] | None = None, once: Sequence[str] = ()
     ) -> None:
         self._weights = dict(weights)
         self._fade = dict(fade or {})

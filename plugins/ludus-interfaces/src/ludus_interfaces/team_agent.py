@@ -16,11 +16,7 @@ __all__ = ["team_agent"]
 
 
 def team_agent(
-    agents: Sequence[Agent],
-    interface: Interface | None = None,
-    *,
-    raw: Spaces,
-    widths: Sequence[int] | None = None,
+    agents: Sequence[Agent], interface: Interface | None = None, *, raw: Spaces, widths: Sequence[int] | None = None
 ) -> Agent:
     """Return an agent for a joint seat that uses one agent per part [Arena §2.4.3].
 
@@ -45,12 +41,7 @@ class _TeamAgent:
     parts: tuple[JointPart, ...]
 
     def act(
-        self,
-        observation: Leaves,
-        *,
-        action_mask: np.ndarray | None,
-        seat_ids: np.ndarray,
-        rng: np.random.Generator,
+        self, observation: Leaves, *, action_mask: np.ndarray | None, seat_ids: np.ndarray, rng: np.random.Generator
     ) -> np.ndarray:
         view = SeatView(observation=observation, action_mask=action_mask, reward=np.zeros(seat_ids.size, np.float32))
         views = split_view(self.interface.observe(view, seat_ids), self.parts)

@@ -47,11 +47,7 @@ class Wrapper(ABC):
         return self.environment.num_matches
 
     def reset(
-        self,
-        seeds: np.ndarray,
-        *,
-        indices: np.ndarray | None = None,
-        scenarios: Sequence[Scenario] | None = None,
+        self, seeds: np.ndarray, *, indices: np.ndarray | None = None, scenarios: Sequence[Scenario] | None = None
     ) -> Tick:
         """Start new matches; see `ludus.environment.Environment.reset`."""
         tick = self.environment.reset(seeds, indices=indices, scenarios=scenarios)

@@ -221,8 +221,7 @@ class HoKConfig:
         5, at_least(-1), help="position of the label that chooses a unit by attention; -1: no such label; paper: 5"
     )
     targets: tuple[str, ...] = option(
-        (),
-        help="entity leaves of the label's choices, in order; empty: all, in the order of the observation",
+        (), help="entity leaves of the label's choices, in order; empty: all, in the order of the observation"
     )
     plain: int = option(0, at_least(0), help="choices of the label before the units, such as no target; ≥ 0")
     present: str = option(

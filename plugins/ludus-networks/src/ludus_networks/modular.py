@@ -86,9 +86,7 @@ class ModularNetwork(nn.Module):
     def __init__(self, config: ModularConfig, plan: Plan, request: NetworkRequest) -> None:
         super().__init__()
         settings = EncoderSettings(
-            activation=config.activation,
-            scale=config.scale,
-            clip=config.normalize_clip if config.normalize else None,
+            activation=config.activation, scale=config.scale, clip=config.normalize_clip if config.normalize else None
         )
         has_critic = bool(request.critic_heads)
         self.trunk = _Trunk(config, plan, request, settings)

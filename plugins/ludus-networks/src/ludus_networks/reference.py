@@ -36,10 +36,7 @@ class AETInputs:
         last_known = (
             {"last_opponents": _box(4, self.last_mouse)}
             if side == "cat"
-            else {
-                "mates": _box(3, self.mates),
-                "last_opponent": _box(self.last_cat),
-            }
+            else {"mates": _box(3, self.mates), "last_opponent": _box(self.last_cat)}
         )
         return NetworkRequest(
             observation={
