@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
-from ludus_chase.draws import draw_floats, draw_permutations
-from ludus_chase.house import DOOR, HEIGHT, WIDTH, FloorPlan, build_houses, move_points
+from ludus_chase.house import DOOR, HEIGHT, WIDTH, FloorPlan, build_houses, draw_floats, draw_permutations, move_points
 from ludus_chase.perception import find_paths
 
 ROWS = np.zeros(1, np.int64)

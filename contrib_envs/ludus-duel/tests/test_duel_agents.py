@@ -9,12 +9,10 @@ import pytest
 from attrs import fields
 from ludus.runs import score
 from ludus_duel.actions import ACTIONS, NUMBER
-from ludus_duel.bot import DuelBot
+from ludus_duel.bot import DuelBot, RandomAgent
 from ludus_duel.config import BotConfig, DuelConfig, RandomConfig
-from ludus_duel.environment import Duel
+from ludus_duel.environment import SCENARIOS, Duel
 from ludus_duel.plugin import ludus_register_agents
-from ludus_duel.random_agent import RandomAgent
-from ludus_duel.scenario import SCENARIOS
 
 SPEC = Duel(DuelConfig(), num_matches=1).spec
 

@@ -14,10 +14,9 @@ from ludus.errors import ContractError
 from ludus.testing import check_environment
 from ludus_duel.actions import ACTIONS, NUMBER, parse_action
 from ludus_duel.config import DuelConfig
-from ludus_duel.environment import Duel
+from ludus_duel.environment import SCENARIOS, Duel
 from ludus_duel.moves import WINDOWS, legal_actions
 from ludus_duel.plugin import ludus_register_environments
-from ludus_duel.scenario import SCENARIOS
 from ludus_duel.view import INDEX, SIZE, layout, table
 
 NOTHING = np.zeros((1, 2, 1), np.int64)

@@ -15,8 +15,7 @@ from ludus.environment import Scenario
 from ludus.errors import ConfigError, ContractError
 from ludus.testing import check_environment
 from ludus_gymnasium.config import GymnasiumConfig
-from ludus_gymnasium.environment import make_environment
-from ludus_gymnasium.native import NativeEnvironment
+from ludus_gymnasium.environment import NativeEnvironment, make_environment
 from ludus_gymnasium.plugin import ludus_register_environments
 
 EITHER_WAY = pytest.mark.parametrize("vectorized", ["series", "native"])

@@ -13,8 +13,7 @@ from attrs import fields
 from ludus.errors import ConfigError, ContractError
 from ludus.testing import check_environment
 from ludus_pettingzoo.config import PettingZooConfig
-from ludus_pettingzoo.environment import make_environment
-from ludus_pettingzoo.factory import remove_checks
+from ludus_pettingzoo.environment import make_environment, remove_checks
 from ludus_pettingzoo.games import make_game
 from ludus_pettingzoo.plugin import ludus_register_environments
 from pettingzoo.utils import wrappers

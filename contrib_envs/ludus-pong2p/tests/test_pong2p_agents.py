@@ -5,12 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from ludus.agent import Agent
+from ludus_pong2p.agents import FollowerAgent, RandomAgent, SeatState
 from ludus_pong2p.config import FollowerConfig, Pong2pConfig, RandomConfig
 from ludus_pong2p.environment import Pong2p
-from ludus_pong2p.follower import FollowerAgent
 from ludus_pong2p.plugin import ludus_register_agents
-from ludus_pong2p.random_agent import RandomAgent
-from ludus_pong2p.seat_state import SeatState
 
 STAY, UP, DOWN = 0, 1, 2
 PERFECT = {"delay": 0, "speed": 1.0, "error": 0.0}
@@ -181,7 +179,7 @@ def test_strength_sets_defaults():
 def test_help_texts_name_the_values_of_both_strengths():
     """They are written in two places."""
     from attrs import fields_dict
-    from ludus_pong2p.follower import _STRENGTHS
+    from ludus_pong2p.agents import _STRENGTHS
 
     for number, name in enumerate(("delay", "speed", "error")):
         told = fields_dict(FollowerConfig)[name].metadata["help"]

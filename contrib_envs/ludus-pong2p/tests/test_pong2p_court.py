@@ -6,9 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 from ludus_pong2p.config import Pong2pConfig
-from ludus_pong2p.court import Court
-from ludus_pong2p.geometry import LIMIT
-from ludus_pong2p.serve import first_receiver, serve_heights_and_slopes
+from ludus_pong2p.court import LIMIT, Court, first_receiver, serve_heights_and_slopes
 
 #: Balls neither gain speed nor get spin: with slope 3/4 a speed of 5 is the velocity (4, 3).
 PLAIN = {"speed_up": 1.0, "spin": 0.0, "ball_speed_max": 38.0, "paddle_speed": 2.0}

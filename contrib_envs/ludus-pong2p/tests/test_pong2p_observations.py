@@ -6,11 +6,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 from ludus import Scenario
+from ludus_pong2p.agents import own_paddle_and_ball
 from ludus_pong2p.config import Pong2pConfig
 from ludus_pong2p.environment import Pong2p
-from ludus_pong2p.image import SHAPE
-from ludus_pong2p.observation import own_paddle_and_ball
-from ludus_pong2p.vector import NAMES
+from ludus_pong2p.view import NAMES, SHAPE
 
 NUMBER = {name: i for i, name in enumerate(NAMES)}
 

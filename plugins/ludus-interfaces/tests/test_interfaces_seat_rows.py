@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from hypothesis import given, settings, strategies as st
-from ludus_interfaces.seat_rows import SeatRows
+from ludus_interfaces.frames import SeatRows
 
 
 @given(st.lists(st.lists(st.integers(-(2**62), 2**62), min_size=1, max_size=5, unique=True), max_size=6))

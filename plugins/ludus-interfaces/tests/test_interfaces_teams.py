@@ -12,14 +12,12 @@ from ludus.errors import ContractError
 from ludus.interface import Identity, SeatView, Spaces, stack
 from ludus.spaces import leaf_spaces
 from ludus.testing import check_environment, check_interface
-from ludus_interfaces.combine import combine
 from ludus_interfaces.environment import wrap_environment
 from ludus_interfaces.frames import FrameStack
-from ludus_interfaces.joint_seats import join_spaces, split_spaces
+from ludus_interfaces.joint_seats import combine, join_spaces, split_spaces
 from ludus_interfaces.rewards import RewardParts
 from ludus_interfaces.sharing import share_rewards
-from ludus_interfaces.team_agent import team_agent
-from ludus_interfaces.teams import as_team
+from ludus_interfaces.teams import as_team, team_agent
 
 PART = Spaces(spaces.Dict({"x": spaces.Box(-1, 9, (2,)), "n": spaces.Discrete(5)}), spaces.MultiDiscrete([3, 2]))
 PLAIN = Spaces(spaces.Box(-1, 9, (1,)), spaces.Discrete(4))

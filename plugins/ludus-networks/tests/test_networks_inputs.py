@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
-from ludus_networks.inputs import FlatInput, scale_factor
+from ludus_networks.layers import FlatInput, scale_factor
 
 
 def encode(space, rows, *, scale=True):

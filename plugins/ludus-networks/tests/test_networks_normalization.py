@@ -8,7 +8,7 @@ import torch
 from hypothesis import given, settings, strategies as st
 from ludus import ContractError
 from ludus.network import get_weights, set_weights
-from ludus_networks.normalization import RunningNorm
+from ludus_networks.layers import RunningNorm
 
 
 def make_rows(count=200, seed=0):

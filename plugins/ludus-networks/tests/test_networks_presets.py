@@ -12,8 +12,7 @@ from ludus_networks import describe
 from ludus_networks.config import AETConfig, DISConfig, HoKConfig, ImagePart, VectorPart
 from ludus_networks.description import count_parameters
 from ludus_networks.plugin import ludus_register_networks
-from ludus_networks.presets import aet_options, hok_options, make_aet, make_dis, make_hok
-from ludus_networks.reference import AETInputs
+from ludus_networks.presets import AETInputs, aet_options, hok_options, make_aet, make_dis, make_hok
 
 BOX = spaces.Box(-1, 1, (3,), np.float32)
 

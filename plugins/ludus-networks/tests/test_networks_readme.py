@@ -7,7 +7,7 @@ from pathlib import Path
 import attrs
 import pytest
 from ludus_networks import config
-from ludus_networks.reference import AETInputs
+from ludus_networks.presets import AETInputs
 
 README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
 

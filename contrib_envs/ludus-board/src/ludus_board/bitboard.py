@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-__all__ = ["COLUMNS", "decode", "moves", "open_rows", "playable", "safe_squares", "winning_squares"]
-
 _BOTTOM = np.int64(sum(1 << 7 * column for column in range(7)))
 _BOARD = _BOTTOM * 63  # the 42 squares
 #: ``[7] int64``: the six squares of each column.

@@ -5,8 +5,6 @@ from __future__ import annotations
 from attrs import frozen
 from ludus.option import one_of, option, whole
 
-__all__ = ["MinimaxConfig"]
-
 
 @frozen(kw_only=True)
 class MinimaxConfig:

@@ -12,8 +12,6 @@ from ludus.errors import ContractError
 from ludus_board import opening, terminal
 from ludus_board.rules import ConnectFour, Rules, TicTacToe
 
-__all__ = ["BoardEnvironment", "make_connect4", "make_tictactoe"]
-
 
 def make_tictactoe(config: None, *, num_matches: int) -> BoardEnvironment:  # noqa: ARG001 - the game has no options
     """Return a batch of Tic-Tac-Toe matches."""

@@ -8,8 +8,6 @@ from ludus.environment import EnvironmentSpec, Leaves
 from ludus_board import bitboard
 from ludus_board.config import MinimaxConfig
 
-__all__ = ["MinimaxAgent", "move_values"]
-
 _WIN = 100.0  # minus one per ply until the win; a value from `bitboard.open_rows` is below 1
 _ILLEGAL = -1000.0
 _CHUNK = 4096  # positions searched at once: bounds memory at depth 8 and keeps the arrays of a level in the cache

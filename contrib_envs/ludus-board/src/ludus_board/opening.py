@@ -11,8 +11,6 @@ from ludus.random import random_bits
 
 from ludus_board.rules import Rules
 
-__all__ = ["SCENARIO", "opening_plies", "play_openings"]
-
 SCENARIO = "random-opening"
 _DEFAULT_PLIES = 4
 

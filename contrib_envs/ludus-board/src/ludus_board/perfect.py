@@ -9,8 +9,6 @@ from ludus.environment import EnvironmentSpec, Leaves
 
 from ludus_board.rules import TicTacToe
 
-__all__ = ["PerfectAgent"]
-
 _POWERS = 3 ** np.arange(9)  # a position's code: the sum over cells of 3^cell times 0 (empty), 1 (own stone) or 2
 _DIGITS = np.arange(3**9)[:, None] // _POWERS % 3
 

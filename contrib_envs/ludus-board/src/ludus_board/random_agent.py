@@ -7,8 +7,6 @@ from gymnasium import spaces
 from ludus.environment import EnvironmentSpec, Leaves
 from ludus.spaces import is_continuous, label_sizes
 
-__all__ = ["RandomAgent"]
-
 
 class RandomAgent:
     """Chooses each label uniformly among its legal choices, and entries of a Box as Gymnasium samples them.

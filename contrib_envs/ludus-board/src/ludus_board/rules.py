@@ -10,8 +10,6 @@ from typing import Protocol
 
 import numpy as np
 
-__all__ = ["ConnectFour", "Rules", "TicTacToe"]
-
 
 class Rules(Protocol):
     """Rules of a game of placing stones, for `BoardEnvironment`."""

@@ -6,8 +6,6 @@ import numpy as np
 
 from ludus_board.rules import Rules
 
-__all__ = ["action_name", "parse_action", "place_name", "render"]
-
 _RED, _YELLOW, _PLAIN = "\x1b[31m", "\x1b[33m", "\x1b[0m"
 
 

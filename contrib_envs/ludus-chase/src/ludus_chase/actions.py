@@ -6,22 +6,6 @@ import math
 
 import numpy as np
 
-__all__ = [
-    "CAT",
-    "CAT_ACTIONS",
-    "DIRECTIONS",
-    "DIRECTION_X",
-    "DIRECTION_Y",
-    "MOUSE",
-    "MOUSE_ACTIONS",
-    "MOVES",
-    "MOVE_X",
-    "MOVE_Y",
-    "action_name",
-    "labels_used",
-    "parse_action",
-]
-
 #: The first nine actions of both roles: to stay, then walking directions clockwise from the east.
 MOVES = ("stay", "east", "south-east", "south", "south-west", "west", "north-west", "north", "north-east")
 MOUSE_ACTIONS = (*MOVES, *("lift", "grab", "drop", "push", "crack", "rescue", "disarm", "use", "ability"))

@@ -10,8 +10,6 @@ from ludus_chase.actions import DIRECTION_X, DIRECTION_Y, MOVE_X, MOVE_Y
 from ludus_chase.house import HEIGHT, WIDTH
 from ludus_chase.layout import INDEX
 
-__all__ = ["SKILLS", "Choice", "DoorMemory", "Entities", "Observations", "Skill", "nearest_direction", "nearest_entity"]
-
 _THROUGH = 1.5  # cells: how far behind a door an agent walks
 _STEP_X, _STEP_Y = np.array([1, 0, -1, 0]), np.array([0, 1, 0, -1])
 

@@ -7,8 +7,6 @@ from collections.abc import Mapping
 from attrs import frozen
 from ludus.option import Check, above, at_least, between, one_of, option, whole
 
-__all__ = ["BotConfig", "ChaseConfig", "ChaseRules", "NearestConfig"]
-
 
 def _seconds(low: float = 0.0) -> Check:
     return between(low, 3600.0)

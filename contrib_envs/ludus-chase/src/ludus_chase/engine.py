@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from ludus_chase import capture, cheese, hazards, items, motion, stages
+from ludus_chase import capture, items, motion, stages
 from ludus_chase.actions import CAT, MOUSE, MOVES
-from ludus_chase.damage import drop_cheese
+from ludus_chase.capture import drop_cheese
 from ludus_chase.game import Game
 from ludus_chase.reach import Reach
 from ludus_chase.world import AGENTS, FREE, PREPARATION
-
-__all__ = ["advance"]
 
 
 def advance(game: Game, reach: Reach, *, action: np.ndarray, direction: np.ndarray, acting: np.ndarray) -> None:
@@ -37,7 +35,7 @@ def advance(game: Game, reach: Reach, *, action: np.ndarray, direction: np.ndarr
     motion.walk(game, np.where(walking, action, 0), walking)
     np.copyto(game.world.last_action, action, where=acting)
     motion.move_carried(game)
-    hazards.trigger_hazards(game)
+    items.trigger_hazards(game)
     capture.advance_clocks(game)
     items.burn_bombs(game)
     stages.advance_stage(game)
@@ -66,8 +64,8 @@ def _apply_cat_actions(game: Game, reach: Reach, action: np.ndarray, targeted: n
     capture.hit(game, reach, choosing("hit"))
     capture.catch(game, reach, choosing("catch"))
     capture.tie(game, reach, choosing("tie"))
-    hazards.place_hazard(game, choosing("trap"), 0)
-    hazards.place_hazard(game, choosing("glove"), 1)
+    items.place_hazard(game, choosing("trap"), 0)
+    items.place_hazard(game, choosing("glove"), 1)
 
 
 def _apply_mouse_actions(game: Game, reach: Reach, action: np.ndarray, targeted: np.ndarray) -> None:
@@ -82,11 +80,11 @@ def _apply_mouse_actions(game: Game, reach: Reach, action: np.ndarray, targeted:
         return chosen
 
     stages.take_cake(game, reach, choosing("grab") & scouting)
-    cheese.lift(game, reach, choosing("lift"))
-    cheese.push(game, reach, choosing("push"))
+    stages.lift(game, reach, choosing("lift"))
+    stages.push(game, reach, choosing("push"))
     stages.break_crack(game, reach, choosing("crack"))
     capture.rescue(game, reach, choosing("rescue"))
-    hazards.disarm(game, reach, choosing("disarm"))
+    items.disarm(game, reach, choosing("disarm"))
 
 
 def _apply_common_actions(

@@ -10,25 +10,17 @@ from ludus.environment import EnvironmentSpec, Role, Scenario, Tick, allocate_ti
 from ludus.errors import ContractError
 
 from ludus_chase import actions, engine, terminal
-from ludus_chase.arrays import Indices
 from ludus_chase.config import ChaseConfig
-from ludus_chase.events import Events
-from ludus_chase.game import Game
+from ludus_chase.game import Events, Game, make_rates
 from ludus_chase.house import FloorPlan, build_houses
-from ludus_chase.image import MiniImageView
 from ludus_chase.layout import observation_space, privileged_space
-from ludus_chase.masks import update_masks
 from ludus_chase.perception import perceive, record_first_sightings
-from ludus_chase.rates import make_rates
-from ludus_chase.reach import compute_reach, locate_rooms
+from ludus_chase.reach import compute_reach, locate_rooms, update_masks
 from ludus_chase.rewards import CAT_PARTS, MOUSE_PARTS, ShapingRewards, score_cat, score_mice
-from ludus_chase.scenario import SCENARIOS, handicaps
+from ludus_chase.scenario import FIRST_HOUSE_DRAW, SCENARIOS, handicaps, new_world
 from ludus_chase.stages import find_endings
-from ludus_chase.start import FIRST_HOUSE_DRAW, new_world
-from ludus_chase.view import ChaseView
-from ludus_chase.world import FREE, MICE, World
-
-__all__ = ["Chase"]
+from ludus_chase.view import ChaseView, MiniImageView
+from ludus_chase.world import FREE, MICE, Indices, World
 
 _ALL = slice(None)
 _WIDTH = 18 + 16

@@ -1,27 +1,33 @@
-"""Houses: a grid of rooms, random doors, movement through them, and paths from room to room."""
+"""Houses: a grid of rooms, random doors, movement through them, and paths from room to room.
+
+Random numbers of matches are functions of their seeds.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 from attrs import define, field, frozen
+from ludus.random import random_bits, random_floats
 
-from ludus_chase.arrays import MatchArrays
-from ludus_chase.draws import draw_floats, draw_permutations
+from ludus_chase.world import MatchArrays
 
-__all__ = [
-    "DOOR",
-    "EAST",
-    "HEIGHT",
-    "MARGIN",
-    "NORTH",
-    "SOUTH",
-    "WEST",
-    "WIDTH",
-    "FloorPlan",
-    "House",
-    "build_houses",
-    "move_points",
-]
+
+def draw_floats(seeds: np.ndarray, first: int, count: int) -> np.ndarray:
+    """Return the random numbers `first` to ``first + count - 1`` of each seed, ``[n, count] float64`` in [0, 1).
+
+    Args:
+        seeds: ``[n] uint64``.
+        first: Index of the first number.
+        count: Number of random numbers.
+    """
+    return random_floats(random_bits(seeds[:, None], np.arange(first, first + count)))
+
+
+def draw_permutations(seeds: np.ndarray, first: int, count: int) -> np.ndarray:
+    """Return a random permutation of 0 … count - 1 for each seed, ``[n, count] int64``."""
+    drawn: np.ndarray = draw_floats(seeds, first, count).argsort(axis=1)
+    return drawn
+
 
 #: The map in cells.
 WIDTH, HEIGHT = 72, 48

@@ -11,18 +11,6 @@ from ludus_chase.actions import CAT_ACTIONS, MOUSE_ACTIONS
 from ludus_chase.house import HEIGHT, WIDTH, FloorPlan
 from ludus_chase.world import AGENTS, ITEM_KINDS, MICE, STATUSES, THINGS
 
-__all__ = [
-    "AGENT_TRUTH",
-    "CAT_LEAVES",
-    "INDEX",
-    "LAGS",
-    "MOUSE_LEAVES",
-    "PATH",
-    "observation_space",
-    "privileged_space",
-    "table",
-]
-
 #: Position relative to the agent; lengths are shares of 72, `far` (walking distance) of 120.
 PATH = ("dx", "dy", "step-x", "step-y", "far", "same-room")
 #: Lags in ticks of the positions that `moved` in the memory compares with.

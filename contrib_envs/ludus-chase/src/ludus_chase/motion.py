@@ -11,8 +11,6 @@ from ludus_chase.house import move_points
 from ludus_chase.scenario import COLUMN
 from ludus_chase.world import AGENTS, CAKES, CHEESES, FREE, PREPARATION
 
-__all__ = ["move_carried", "speeds", "use_ability", "walk"]
-
 _FASTEST = np.float32(8.0)  # cells per tick, less than the width of any room
 _POUNCE, _BLINK, _HEAL_REACH, _HEAL = 7, 6, 6.0, 25.0  # cells, cells, cells, health
 

@@ -14,8 +14,6 @@ from ludus.interface import Identity, SeatView, Spaces
 from ludus_chase.config import NearestConfig
 from ludus_chase.layout import MOUSE_LEAVES, PATH
 
-__all__ = ["Nearest", "make_nearest"]
-
 _FAR = PATH.index("far")
 #: Entities in these states are sorted behind all others: cheese that is not on the floor, filled holes.
 _USELESS = {"cheeses": ("held", "in-hole"), "holes": ("done",)}

@@ -5,12 +5,10 @@ from __future__ import annotations
 import numpy as np
 from attrs import define
 
-from ludus_chase.events import Events
+from ludus_chase.game import Events
 from ludus_chase.house import HEIGHT, WIDTH, FloorPlan, House
 from ludus_chase.reach import Rooms
 from ludus_chase.world import GONE, HOLES, PREPARATION, PUSHED, ROCKETS, WRECKED, World
-
-__all__ = ["Paths", "find_paths", "perceive", "record_first_sightings"]
 
 _UNSEEN = 1_000_000  # ticks
 

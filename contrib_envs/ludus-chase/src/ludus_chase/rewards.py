@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ludus_chase.events import Events
+from ludus_chase.game import Events
 from ludus_chase.perception import Paths
 from ludus_chase.world import ABSENT, CHEESES, CRACK, FLOOR, FREE, HOLES, MICE, PREPARATION, TIED, World
-
-__all__ = ["CAT_PARTS", "MOUSE_PARTS", "ShapingRewards", "score_cat", "score_mice"]
 
 #: Weight of each part of the cat's reward; a loss costs as much as a `win` pays.
 CAT_PARTS = {

@@ -1,4 +1,7 @@
-"""Scenarios: modifiers of a match with parameters that a league can draw at random [AET §3.3]."""
+"""Start states of matches, and scenarios that modify them.
+
+A scenario has parameters that a league can draw at random [AET §3.3].
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,28 @@ import numpy as np
 from ludus.environment import Scenario, checked_scenarios
 from ludus.errors import ContractError
 
-__all__ = ["COLUMN", "PARAMETERS", "SCENARIOS", "handicaps"]
+from ludus_chase.config import ChaseConfig
+from ludus_chase.game import Rates
+from ludus_chase.house import HEIGHT, MARGIN, WIDTH, FloorPlan, draw_floats, draw_permutations
+from ludus_chase.world import (
+    ABSENT,
+    AGENTS,
+    BREAKING,
+    CAKES,
+    CHEESES,
+    CRACK,
+    ELIMINATED,
+    FREE,
+    HOLES,
+    ITEM_KINDS,
+    ITEMS,
+    PREPARATION,
+    PUSHED,
+    PUSHING,
+    ROCKETS,
+    THINGS,
+    World,
+)
 
 #: Every parameter: default, least and greatest value. Factors multiply; counts and levels are whole numbers.
 PARAMETERS: Mapping[str, tuple[float, float, float]] = {
@@ -87,3 +111,113 @@ def _changes(scenario: Scenario) -> dict[str, float]:
             f"scenario {scenario.name}: fewer than two mice are left, so the cat would win at the start"
         )
     return values
+
+
+_CLEAR = 2.5  # cells: minimum distance of things to the walls of their rooms
+_ORDERS = (CHEESES, HOLES, ROCKETS, ITEMS, CAKES)
+#: Index of the first random number that start states do not use.
+FIRST_HOUSE_DRAW = 2048
+
+
+def new_world(plan: FloorPlan, seeds: np.ndarray, handicap: np.ndarray, *, config: ChaseConfig, rates: Rates) -> World:
+    """Return the start states of matches.
+
+    Args:
+        plan: Rooms and walls of the houses.
+        seeds: ``[n] uint64``.
+        handicap: ``[n, 16] float32``.
+        config: Options of the game.
+        rates: The options in ticks.
+    """
+    world = World.blank(len(seeds))
+    world.handicap[:] = handicap
+    _place_agents(plan, seeds, world)
+    _place_things(plan, seeds, world)
+    world.health[:] = 100.0
+    world.health[:, 1:] *= handicap[:, COLUMN["health"], None]
+    world.level[:, 0] = handicap[:, COLUMN["cat_level"]]
+    world.level[:, 1:] = handicap[:, COLUMN["mouse_level"], None]
+    for array in (world.hold, world.item, world.rocket, world.hole):
+        array[:] = -1
+    world.running[:] = True
+    world.spotted_age[:] = 1_000_000
+    _begin_stage(world, rates)
+    _push_at_start(world, config)
+    begin_breaking(world, np.flatnonzero(_count_pushed(world) >= config.cheeses), rates)
+    return world
+
+
+def _place_agents(plan: FloorPlan, seeds: np.ndarray, world: World) -> None:
+    """Place each agent in a room of its own, if there are enough, and remove absent mice."""
+    order = draw_permutations(seeds, 0, plan.rooms)
+    rooms = order[:, np.arange(AGENTS) % plan.rooms]
+    world.start_x[:], world.start_y[:] = _points_in_rooms(plan, rooms, draw_floats(seeds, 32, 2 * AGENTS))
+    world.x[:], world.y[:] = world.start_x, world.start_y
+    world.history[..., 0], world.history[..., 1] = world.x[:, :, None], world.y[:, :, None]
+    present = world.handicap[:, COLUMN["mice"], None]
+    left = present - world.handicap[:, COLUMN["eliminated"], None]
+    number = np.arange(1, AGENTS)
+    out = np.where(number > present, ABSENT, ELIMINATED)
+    world.status[:, 1:] = np.where(number > left, out, FREE)
+
+
+def _place_things(plan: FloorPlan, seeds: np.ndarray, world: World) -> None:
+    """Place things of one kind in different rooms, if there are enough, and the crack in an outer wall."""
+    rooms = np.zeros((len(seeds), THINGS), np.int64)
+    for number, kind in enumerate(_ORDERS):
+        order = draw_permutations(seeds, 64 + 32 * number, plan.rooms)
+        rooms[:, kind] = order[:, np.arange(kind.stop - kind.start) % plan.rooms]
+        world.present[:, kind] = True
+    world.thing_x[:], world.thing_y[:] = _points_in_rooms(plan, rooms, draw_floats(seeds, 512, 2 * THINGS))
+    world.kinds[:] = 1 + (draw_floats(seeds, 768, 6) * len(ITEM_KINDS)).astype(np.int64)
+    along, side = draw_floats(seeds, 832, 2).T
+    level, near = np.floor(side * 4) < 2, np.floor(side * 4) % 2 == 0  # a wall that runs from west to east, in front
+    world.thing_x[:, CRACK] = np.where(level, 2 + along * (WIDTH - 4), np.where(near, MARGIN, WIDTH - MARGIN))
+    world.thing_y[:, CRACK] = np.where(level, np.where(near, MARGIN, HEIGHT - MARGIN), 2 + along * (HEIGHT - 4))
+    world.amount[:, CRACK] = 1.0
+
+
+def _points_in_rooms(plan: FloorPlan, rooms: np.ndarray, drawn: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return points in ``rooms [n, k]`` for numbers ``[n, 2k]`` in [0, 1)."""
+    across, down = np.split(drawn, 2, axis=1)
+    x = rooms % plan.columns * plan.width + _CLEAR + across * (plan.width - 2 * _CLEAR)
+    y = rooms // plan.columns * plan.height + _CLEAR + down * (plan.height - 2 * _CLEAR)
+    return x.astype(np.float32), y.astype(np.float32)
+
+
+def _begin_stage(world: World, rates: Rates) -> None:
+    prepares = (world.handicap[:, COLUMN["preparation"]] > 0) & (rates.preparation > 0)
+    world.stage[:] = np.where(prepares, PREPARATION, PUSHING)
+    world.left[:] = np.where(prepares, rates.preparation, scaled_time_limit(world, rates.push))
+
+
+def scaled_time_limit(world: World, ticks: int) -> np.ndarray:
+    """Return ``[n] int32``: a time limit in ticks, scaled by the scenarios."""
+    limit: np.ndarray = np.ceil(world.handicap[:, COLUMN["time"]] * ticks - 1e-4).astype(np.int32)
+    return limit
+
+
+def _push_at_start(world: World, config: ChaseConfig) -> None:
+    """Push the number of cheeses that the scenario sets."""
+    count = np.minimum(world.handicap[:, COLUMN["pushed"]], config.cheeses)
+    done = np.arange(5) < count[:, None]
+    world.cheese[done] = PUSHED
+    world.hole[:] = np.where(done, np.arange(5), -1)
+    world.present[:, CHEESES] = ~done
+    world.amount[:, HOLES] = done
+
+
+def _count_pushed(world: World) -> np.ndarray:
+    counted: np.ndarray = (world.cheese == PUSHED).sum(axis=1)
+    return counted
+
+
+def begin_breaking(world: World, matches: np.ndarray, rates: Rates) -> None:
+    """Start the last stage in matches ``[n] int64``: the crack appears, and all agents know its position."""
+    world.stage[matches] = BREAKING
+    world.left[matches] = scaled_time_limit(world, rates.escape)[matches]
+    world.present[matches, CRACK] = True
+    world.known[matches, :, CRACK] = world.seen_present[matches, :, CRACK] = True
+    world.seen_amount[matches, :, CRACK] = 1.0
+    world.seen_x[matches, :, CRACK] = world.thing_x[matches, CRACK][:, None]
+    world.seen_y[matches, :, CRACK] = world.thing_y[matches, CRACK][:, None]

@@ -15,8 +15,6 @@ from ludus_chase.bot import make_bot, make_random
 from ludus_chase.config import BotConfig, ChaseConfig
 from ludus_chase.environment import Chase
 
-__all__ = ["NAMES", "mean_mouse_points", "table"]
-
 #: Scripted agents, from weak to strong.
 NAMES = ("random", "weak", "medium", "strong")
 

@@ -26,8 +26,6 @@ from ludus_chase.world import (
     World,
 )
 
-__all__ = ["render"]
-
 _CAT, _MOUSE, _GOAL, _FAINT, _PLAIN = "\x1b[31;1m", "\x1b[36;1m", "\x1b[33m", "\x1b[2m", "\x1b[0m"
 _MARKS = (
     (CHEESES, "▲"),

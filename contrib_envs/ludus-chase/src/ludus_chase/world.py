@@ -1,52 +1,35 @@
-"""The state of all matches as arrays over agents and things."""
+"""The state of all matches as structs of arrays over agents and things."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self, TypeAlias
 
+import attrs
 import numpy as np
 from attrs import define, field, fields
 
-from ludus_chase.arrays import MatchArrays
+#: Match indices ``[n] int64``, or the slice of all matches, which makes no copies.
+Indices: TypeAlias = "np.ndarray | slice"
 
-__all__ = [
-    "ABSENT",
-    "AGENTS",
-    "BOMB",
-    "BOMBS",
-    "BOOTS",
-    "BREAKING",
-    "CAKES",
-    "CARRIED",
-    "CHEESES",
-    "CRACK",
-    "DOWN",
-    "ELIMINATED",
-    "ESCAPED",
-    "FLOOR",
-    "FREE",
-    "GLOVES",
-    "GONE",
-    "HAZARDS",
-    "HELD",
-    "HOLES",
-    "IN_HOLE",
-    "ITEMS",
-    "ITEM_KINDS",
-    "MICE",
-    "MILK",
-    "PLATE",
-    "PREPARATION",
-    "PUSHED",
-    "PUSHING",
-    "ROCKETS",
-    "STATUSES",
-    "THINGS",
-    "TIED",
-    "TRAPS",
-    "WRECKED",
-    "World",
-]
+
+@attrs.define
+class MatchArrays:
+    """Base of attrs classes all of whose fields are arrays ``[B, …]``."""
+
+    def take(self, at: Indices) -> Self:
+        """Return the entries of the matches `at`: views for a slice, else copies."""
+        return type(self)(**{name: array[at] for name, array in self.arrays().items()})
+
+    def put(self, at: Indices, new: Self) -> None:
+        """Overwrite the entries of the matches `at` with those of `new`."""
+        fresh = new.arrays()
+        for name, array in self.arrays().items():
+            array[at] = fresh[name]
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Return the arrays by field name."""
+        return {name: getattr(self, name) for name in (field.name for field in attrs.fields(type(self)))}
+
 
 #: Agents of a match: number 0 is the cat, the others are the mice.
 AGENTS, MICE = 5, 4

@@ -12,8 +12,6 @@ from attrs import define
 from ludus.environment import EnvironmentSpec, RoleTick, Scenario, Tick, allocate_tick
 from ludus.spaces import action_dtype, action_width
 
-__all__ = ["BatchArrays", "GameBatch", "MatchArrays", "MatchStart", "ScalarGame", "allocate", "make_game"]
-
 _ALIGNMENT_BYTES = 64
 
 

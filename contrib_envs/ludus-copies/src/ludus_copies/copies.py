@@ -14,8 +14,6 @@ from ludus.spaces import is_continuous, label_sizes
 from ludus_copies.arrays import BatchArrays, GameBatch, MatchStart, allocate, make_game
 from ludus_copies.workers import ProcessPool
 
-__all__ = ["Copies"]
-
 
 class Copies:
     """A batched environment made of copies of a scalar game.

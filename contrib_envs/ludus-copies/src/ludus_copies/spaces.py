@@ -11,15 +11,6 @@ from gymnasium import Space, spaces
 from ludus.errors import ContractError
 from ludus.spaces import label_sizes
 
-__all__ = [
-    "action_reader",
-    "fold_seed",
-    "mask_writer",
-    "observation_writer",
-    "plain_action_space",
-    "plain_observation_space",
-]
-
 
 def fold_seed(seed: int) -> int:
     """Fold a 64-bit seed into the 31 bits that every library accepts."""

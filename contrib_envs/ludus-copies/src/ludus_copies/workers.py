@@ -28,8 +28,6 @@ from ludus.errors import WorkerError
 
 from ludus_copies.arrays import BatchArrays, GameBatch, MatchStart, allocate, make_game
 
-__all__ = ["ProcessPool", "serve"]
-
 _CLOSE_TIMEOUT_S = 5.0
 _START_TIMEOUT_S = 60.0  # time to start an interpreter and import the game, also if steps are fast
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["ACTIONS", "NUMBER", "SIDES", "parse_action"]
-
 #: Sides of strikes and stances.
 SIDES = ("left", "top", "right")
 

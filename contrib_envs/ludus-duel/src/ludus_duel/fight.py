@@ -11,8 +11,6 @@ from ludus_duel.config import DuelConfig
 from ludus_duel.moves import WINDOWS
 from ludus_duel.tables import make_tables, ticks_of
 
-__all__ = ["Fight"]
-
 _LONG_AGO = 1000
 
 

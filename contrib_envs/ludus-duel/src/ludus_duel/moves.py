@@ -7,8 +7,6 @@ from attrs import evolve, frozen
 from ludus_duel.actions import ACTIONS, SIDES
 from ludus_duel.config import DuelRules
 
-__all__ = ["KINDS", "PUSH_CM", "WINDOWS", "Move", "legal_actions", "make_moves"]
-
 #: What observations show of an animation, besides its side.
 KINDS = (
     "idle",

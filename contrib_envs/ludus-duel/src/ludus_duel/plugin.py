@@ -33,7 +33,7 @@ def ludus_register_agents() -> list[Component]:
         ),
         Component(
             name="duel-random",
-            factory="ludus_duel.random_agent:RandomAgent",
+            factory="ludus_duel.bot:RandomAgent",
             config="ludus_duel.config:RandomConfig",
             summary="any legal action, waiting most of the time it could act",
             environments=("duel",),

@@ -11,8 +11,6 @@ from ludus_duel.actions import ACTIONS, NUMBER, SIDES
 from ludus_duel.config import DuelConfig
 from ludus_duel.moves import KINDS, PUSH_CM, WINDOWS, Move, legal_actions, make_moves
 
-__all__ = ["ANIMATION_NAMES", "PHASES", "Tables", "make_tables", "ticks_of"]
-
 PHASES = ("startup", "active", "recovery")
 
 #: The numbers of an observation that depend only on the animation of a fighter and how long it has lasted.

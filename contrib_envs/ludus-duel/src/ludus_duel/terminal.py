@@ -5,8 +5,6 @@ from __future__ import annotations
 from ludus_duel.actions import SIDES
 from ludus_duel.fight import Fight
 
-__all__ = ["render"]
-
 _COLOURS = ("\x1b[36m", "\x1b[33m")
 _WARNING, _FAINT, _PLAIN = "\x1b[31m", "\x1b[2m", "\x1b[0m"
 _BAR, _LINE = 24, 50

@@ -11,8 +11,6 @@ from ludus_duel.actions import ACTIONS, SIDES
 from ludus_duel.fight import Fight
 from ludus_duel.tables import ANIMATION_NAMES, ticks_of
 
-__all__ = ["INDEX", "SIZE", "DuelView", "layout", "table"]
-
 _STANCE_NAMES = (
     *(f"stance-{side}" for side in SIDES),
     "turning",

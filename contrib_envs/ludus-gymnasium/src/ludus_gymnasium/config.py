@@ -8,8 +8,6 @@ from typing import Any
 from attrs import frozen
 from ludus.option import Check, at_least, one_of, option, optional
 
-__all__ = ["GymnasiumConfig"]
-
 _WRAPPERS = Check(
     'a list of import paths such as "gymnasium.wrappers:FlattenObservation"',
     lambda value: not isinstance(value, str) and all(isinstance(v, str) and v.count(":") == 1 for v in value),

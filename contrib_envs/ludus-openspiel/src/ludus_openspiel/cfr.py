@@ -10,8 +10,6 @@ from ludus_openspiel.config import CFRConfig
 from ludus_openspiel.games import OpenSpielSpec, load_game, load_pyspiel, require_spec
 from ludus_openspiel.tree import InformationStates, information_states
 
-__all__ = ["TableAgent", "make_agent", "solve"]
-
 
 def make_agent(config: CFRConfig, *, spec: EnvironmentSpec, role: str) -> TableAgent:  # noqa: ARG001 - there is one role
     """Compute the average policy of CFR and return an agent that plays it in any seat.
@@ -89,7 +87,7 @@ class TableAgent:
         action_mask: np.ndarray | None,  # noqa: ARG002 - the table holds legal actions only
         state: Leaves,  # noqa: ARG002 - it has none
     ) -> np.ndarray:
-        """Return the action probabilities ``[n, A] float64``, see `ludus_openspiel.tabulation.ProbabilityPolicy`."""
+        """Return the action probabilities ``[n, A] float64``, see `ludus_openspiel.participants.ProbabilityPolicy`."""
         return self._probabilities[[self._number[seen.tobytes()] for seen in observation["obs"]]]
 
     def initial_state(self, rows: int) -> Leaves:  # noqa: ARG002 - it has no state

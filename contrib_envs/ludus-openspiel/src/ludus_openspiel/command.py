@@ -9,10 +9,8 @@ import click
 import numpy as np
 from ludus.runs import open_run
 
-from ludus_openspiel.exploitability import Exploitability
 from ludus_openspiel.participants import ParticipantPolicies
-
-__all__ = ["exploitability"]
+from ludus_openspiel.tree import Exploitability
 
 
 @click.command("exploitability")

@@ -7,8 +7,6 @@ import re
 from attrs import frozen
 from ludus.option import Check, above, at_least, one_of, option
 
-__all__ = ["CFRConfig", "MCTSConfig", "OpenSpielConfig"]
-
 _GAME = Check(
     'an OpenSpiel game such as "kuhn_poker" or "leduc_poker(players=2)"',
     lambda value: isinstance(value, str) and re.fullmatch(r"[a-z0-9_]+(\(.*\))?", value) is not None,

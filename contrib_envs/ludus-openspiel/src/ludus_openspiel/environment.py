@@ -1,13 +1,15 @@
-"""The factory of the environment ``openspiel``."""
+"""The environment ``openspiel``: matches of an OpenSpiel game."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import attrs
-from ludus_copies import Copies
+from ludus.environment import Scenario
+from ludus_copies import Copies, MatchArrays
 
 from ludus_openspiel.config import OpenSpielConfig
-
-__all__ = ["make_environment"]
+from ludus_openspiel.games import ROLE, OpenSpielSpec, load_game, make_spec, read_tensor
 
 
 def make_environment(config: OpenSpielConfig, *, num_matches: int) -> Copies:
@@ -19,4 +21,149 @@ def make_environment(config: OpenSpielConfig, *, num_matches: int) -> Copies:
         WorkerError: A worker process could not make it.
     """
     options = attrs.asdict(config, filter=attrs.filters.exclude("workers"))
-    return Copies("ludus_openspiel.match:make_match", options, num_matches=num_matches, workers=config.workers)
+    return Copies("ludus_openspiel.environment:make_match", options, num_matches=num_matches, workers=config.workers)
+
+
+_MASK_64 = 2**64 - 1
+
+
+def make_match(*, game: str, observation: str, max_ticks: int) -> Match:
+    """Make one match; arguments as in `OpenSpielConfig`.
+
+    Raises:
+        PluginError: OpenSpiel is not installed.
+        ConfigError: The game cannot be made, or does not offer the observation.
+    """
+    return Match(make_spec(game, observation=observation, max_ticks=max_ticks), max_ticks=max_ticks)
+
+
+class Match:
+    """One match, see `ludus_copies.ScalarGame`.
+
+    A tick is one move, or one joint move of simultaneous players, and the chance moves after it. A waiting seat keeps
+    the observation of its last turn, zeros before the first one; at the end all seats observe the final state.
+
+    Args:
+        spec: Spec of the game.
+        max_ticks: Number of ticks after which to truncate; 0 means never.
+    """
+
+    def __init__(self, spec: OpenSpielSpec, *, max_ticks: int) -> None:
+        self._spec = spec
+        self._game = load_game(spec.game)
+        self._players = range(self._game.num_players())
+        self._max_ticks = max_ticks
+        self._rewards_at_the_end = spec.reward_range is not None
+        self._state: Any = None
+        self._seed = self._draws = self._ticks = 0
+        self._returns = [0.0 for _ in self._players]
+        self._acting_players = [False for _ in self._players]
+
+    @property
+    def spec(self) -> OpenSpielSpec:
+        """Return the spec of the game."""
+        return self._spec
+
+    @property
+    def masked_roles(self) -> frozenset[str]:
+        """Return the roles that have action masks."""
+        return frozenset({ROLE})
+
+    def bind(self, arrays: MatchArrays) -> None:
+        """Store the arrays of the match."""
+        role, actions = arrays.tick.roles[ROLE], arrays.actions[ROLE]
+        assert role.action_mask is not None
+        self._tick, self._reward, self._acting, self._mask = arrays.tick, role.reward, role.acting, role.action_mask
+        self._seen = [role.observation["obs"][player].reshape(-1) for player in self._players]
+        self._read_probabilities = [actions[player].item for player in self._players]
+
+    def reset(self, seed: int, scenario: Scenario) -> None:  # noqa: ARG002 - there is only the default
+        """Start a match."""
+        self._seed, self._draws, self._ticks = seed, 0, 0
+        self._returns = [0.0 for _ in self._players]
+        self._state = self._game.new_initial_state()
+        self._apply_chance()
+        self._request_actions()
+
+    def step(self) -> None:
+        """Apply the action or the joint action in the arrays."""
+        state = self._state
+        player = state.current_player()
+        if player >= 0:
+            state.apply_action(self._read_probabilities[player]())
+        else:
+            # OpenSpiel takes an action of every player, also of those without a choice
+            state.apply_actions(
+                [
+                    read() if moves else 0
+                    for read, moves in zip(self._read_probabilities, self._acting_players, strict=True)
+                ]
+            )
+        self._apply_chance()
+        self._ticks += 1
+        over = bool(state.is_terminal())
+        if over or not self._rewards_at_the_end:
+            self._write_rewards()
+        if over or self._ticks == self._max_ticks:
+            self._end(terminated=over)
+        else:
+            self._request_actions()
+
+    def _apply_chance(self) -> None:
+        state = self._state
+        while state.is_chance_node():
+            outcomes = state.chance_outcomes()
+            left = _uniform(self._seed, self._draws)
+            self._draws += 1
+            for outcome, probability in outcomes:  # noqa: B007 - the last outcome absorbs rounding errors
+                left -= probability
+                if left < 0:
+                    break
+            state.apply_action(outcome)
+
+    def _request_actions(self) -> None:
+        """Write observations and masks of the players to move, and mark their seats as acting."""
+        state = self._state
+        player = state.current_player()
+        self._acting_players = [p == player or (player < 0 and bool(state.legal_actions(p))) for p in self._players]
+        for mover in self._players:
+            if self._acting_players[mover]:
+                self._write_observation(mover)
+                self._mask[mover] = state.legal_actions_mask(mover)
+                self._acting[mover] = True
+
+    def _write_observation(self, player: int) -> None:
+        self._seen[player][:] = read_tensor(self._state, self._spec.tensor, player=player)
+
+    def _write_rewards(self) -> None:
+        returns = self._state.returns()
+        self._reward[:] = [now - before for now, before in zip(returns, self._returns, strict=True)]
+        self._returns = returns
+
+    def _end(self, *, terminated: bool) -> None:
+        for player in self._players:
+            self._write_observation(player)
+            self._mask[player] = False if terminated else self._state.legal_actions_mask(player)
+        self._tick.terminated[...] = terminated
+        self._tick.truncated[...] = not terminated
+        self._tick.outcome[:] = _outcome_points(self._returns)
+
+    def close(self) -> None:
+        """Do nothing; there is nothing to free."""
+
+
+def _outcome_points(returns: list[float]) -> list[float]:
+    """Return the points per team: the highest return wins, ties share; a single player wins with a return over 0."""
+    if len(returns) == 1:
+        return [0.5 if returns[0] == 0 else float(returns[0] > 0)]
+    best = max(returns)
+    share = 1.0 if returns.count(best) == 1 else 0.5
+    return [share if value == best else 0.0 for value in returns]
+
+
+def _uniform(seed: int, number: int) -> float:
+    """Return the random number of that index of a match, in [0, 1), by SplitMix64."""
+    z = (seed + (number + 1) * 0x9E3779B97F4A7C15) & _MASK_64
+    z = ((z ^ z >> 30) * 0xBF58476D1CE4E5B9) & _MASK_64
+    z = ((z ^ z >> 27) * 0x94D049BB133111EB) & _MASK_64
+    return ((z ^ z >> 31) >> 11) * 2.0**-53

@@ -16,8 +16,6 @@ from gymnasium import spaces
 from ludus.environment import EnvironmentSpec, Role
 from ludus.errors import ConfigError, PluginError
 
-__all__ = ["ROLE", "OpenSpielSpec", "load_game", "load_pyspiel", "make_spec", "read_tensor", "require_spec"]
-
 #: The one role, with a seat and a team for every player of the game, in OpenSpiel's order.
 ROLE = "player"
 

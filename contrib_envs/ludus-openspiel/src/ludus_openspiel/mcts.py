@@ -12,8 +12,6 @@ from ludus.errors import ConfigError, ContractError
 from ludus_openspiel.config import MCTSConfig
 from ludus_openspiel.games import OpenSpielSpec, load_game, load_pyspiel, read_tensor, require_spec
 
-__all__ = ["MCTSAgent", "make_agent"]
-
 _MAX_POSITIONS = 20_000
 
 

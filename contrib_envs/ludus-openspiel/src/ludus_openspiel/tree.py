@@ -1,4 +1,4 @@
-"""All information states of a small game as one batch of observations."""
+"""All information states of a small game as one batch of observations, and the exploitability of a policy in them."""
 
 from __future__ import annotations
 
@@ -9,9 +9,7 @@ import numpy as np
 from attrs import define, field, frozen
 from ludus.errors import ConfigError
 
-from ludus_openspiel.games import OpenSpielSpec, load_game, read_tensor
-
-__all__ = ["InformationStates", "information_states"]
+from ludus_openspiel.games import OpenSpielSpec, load_game, load_pyspiel, read_tensor
 
 
 @frozen(kw_only=True)
@@ -106,3 +104,53 @@ class _Walk:
         elif self.parent[number] != parent:
             raise ConfigError(f"{self.spec.game}: the game has no perfect recall, which is required")
         return number
+
+
+@frozen
+class Exploitability:
+    """Distance of a policy from an equilibrium, in utilities of the game.
+
+    Args:
+        improvements: Gain of each player's best response over the policy, with the other players fixed.
+    """
+
+    improvements: tuple[float, ...]
+
+    @property
+    def nash_conv(self) -> float:
+        """Return the sum of the improvements; 0 at an equilibrium."""
+        return sum(self.improvements)
+
+    @property
+    def exploitability(self) -> float:
+        """Return the mean of the improvements: in a zero-sum game of two, the mean win of a perfect opponent."""
+        return self.nash_conv / len(self.improvements)
+
+
+def measure(spec: OpenSpielSpec, probabilities: np.ndarray, *, states: InformationStates) -> Exploitability:
+    """Compute exact best responses to a policy that all players follow.
+
+    Args:
+        spec: Spec of the game.
+        probabilities: ``[N, A]`` action probabilities.
+        states: The N information states of the game.
+
+    Raises:
+        PluginError: OpenSpiel is not installed.
+    """
+    load_pyspiel()
+    from open_spiel.python import policy  # noqa: PLC0415 - only if OpenSpiel is installed
+    from open_spiel.python.algorithms import exploitability  # noqa: PLC0415
+
+    class Table(policy.Policy):  # type: ignore[misc]
+        """Policy by a table of probabilities."""
+
+        def action_probabilities(self, state: Any, player_id: int | None = None) -> dict[int, float]:
+            player = state.current_player() if player_id is None else player_id
+            number = states.index[state.information_state_string(player)]
+            return {action: float(probabilities[number, action]) for action in state.legal_actions(player)}
+
+    game = load_game(spec.game)
+    table = Table(game, list(range(game.num_players())))
+    result = exploitability.nash_conv(game, table, return_only_nash_conv=False)
+    return Exploitability(tuple(float(gain) for gain in result.player_improvements))

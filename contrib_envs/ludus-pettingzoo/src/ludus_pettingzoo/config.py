@@ -9,8 +9,6 @@ from typing import Any
 from attrs import frozen
 from ludus.option import Check, at_least, one_of, option
 
-__all__ = ["PettingZooConfig"]
-
 _ID = Check(
     'an id such as "classic/connect_four_v3", "my_package.my_game_v0" or "my_package.my_module:make"',
     lambda value: isinstance(value, str) and re.fullmatch(r"[\w.-]+([/:][\w.-]+)?", value) is not None,

@@ -1,13 +1,21 @@
-"""The factory of the environment ``pettingzoo``."""
+"""The factory of the environment ``pettingzoo``, and how it finds and makes PettingZoo environments."""
 
 from __future__ import annotations
 
+import importlib
+from collections.abc import Callable, Mapping
+from typing import Any
+
 import attrs
+import pettingzoo
+from ludus.errors import ConfigError
 from ludus_copies import Copies
+from pettingzoo import AECEnv, ParallelEnv
+from pettingzoo.env_registry.exceptions import FailedToImport, PettingZooRegistryError
+from pettingzoo.utils.conversions import aec_to_parallel, aec_to_parallel_wrapper, parallel_to_aec
+from pettingzoo.utils.wrappers import AssertOutOfBoundsWrapper, OrderEnforcingWrapper, TerminateIllegalWrapper
 
 from ludus_pettingzoo.config import PettingZooConfig
-
-__all__ = ["make_environment"]
 
 
 def make_environment(config: PettingZooConfig, *, num_matches: int) -> Copies:
@@ -19,3 +27,76 @@ def make_environment(config: PettingZooConfig, *, num_matches: int) -> Copies:
     """
     options = attrs.asdict(config, filter=attrs.filters.exclude("workers"))
     return Copies("ludus_pettingzoo.games:make_game", options, num_matches=num_matches, workers=config.workers)
+
+
+#: PettingZoo wrappers without effect if calls are in order and actions are legal.
+_CHECKS = (AssertOutOfBoundsWrapper, OrderEnforcingWrapper, TerminateIllegalWrapper)
+
+
+def make_pettingzoo(id: str, options: Mapping[str, Any], *, api: str) -> Any:
+    """Make an environment with the given interface; arguments as in `PettingZooConfig`.
+
+    Raises:
+        ConfigError: The environment cannot be found, imported or made, or does not support the interface.
+    """
+    make = _find_registered(id, api) if "/" in id else _find_in_module(id, api)
+    try:
+        env = make(**options)
+    except FailedToImport as error:
+        family = id.partition("/")[0]
+        raise ConfigError(f'id: {error} — pip install "pettingzoo[{family}]"') from error
+    except (TypeError, ValueError, AssertionError) as error:
+        raise ConfigError(f"options: {id!r} cannot be made with {dict(options)}: {error}") from error
+    if api == "aec" and isinstance(env, ParallelEnv):
+        return parallel_to_aec(env)
+    if api == "parallel" and isinstance(env, AECEnv):
+        if not env.metadata.get("is_parallelizable", False):
+            raise ConfigError(f'api: {id!r} is turn-based and cannot be played in parallel; choose "aec" or "auto"')
+        return aec_to_parallel(env)
+    if not isinstance(env, AECEnv | ParallelEnv):
+        raise ConfigError(f"id: expected {id!r} to make an AECEnv or a ParallelEnv, got {type(env).__name__}")
+    return env
+
+
+def remove_checks(env: Any) -> Any:
+    """Remove outer wrappers that only check calls, which the adapter makes correctly.
+
+    Subclasses of these wrappers, and wrappers below an unknown one, are kept.
+    """
+    while type(env) in _CHECKS:
+        env = env.env
+    if type(env) is aec_to_parallel_wrapper:
+        env.aec_env = remove_checks(env.aec_env)
+    return env
+
+
+def _find_registered(id: str, api: str) -> Callable[..., Any]:
+    kind = "aec" if api == "aec" else "parallel"
+    kind = kind if _is_registered(kind, id) else "aec" if kind == "parallel" else "parallel"
+    try:
+        pettingzoo.spec(kind, id)
+    except PettingZooRegistryError as error:
+        raise ConfigError(f"id: PettingZoo has no environment {id!r}: {error}") from error
+    return lambda **options: pettingzoo.make(kind, id, **options)
+
+
+def _is_registered(kind: str, id: str) -> bool:
+    try:
+        pettingzoo.spec(kind, id)
+    except PettingZooRegistryError:
+        return False
+    return True
+
+
+def _find_in_module(id: str, api: str) -> Callable[..., Any]:
+    path, _, attribute = id.partition(":")
+    try:
+        module = importlib.import_module(path)
+    except ImportError as error:
+        advice = "install its package, or add its folder to PYTHONPATH"
+        raise ConfigError(f"id: cannot import {path!r}: {error}; {advice}") from error
+    names = [attribute] if attribute else ["env", "parallel_env"] if api == "aec" else ["parallel_env", "env"]
+    for name in names:
+        if make := getattr(module, name, None):
+            return make  # type: ignore[no-any-return]
+    raise ConfigError(f"id: module {path!r} has no {' or '.join(names)}")

@@ -18,8 +18,6 @@ from ludus.spaces import action_dtype, action_width, label_sizes, leaf_spaces
 from pettingzoo import AECEnv, ParallelEnv
 from pettingzoo.utils.wrappers import OrderEnforcingWrapper
 
-__all__ = ["to_aec", "to_parallel"]
-
 
 def to_aec(env: Environment) -> AECEnv[str, Any, Any]:
     """Convert a ludus environment with one match to a PettingZoo AEC environment.

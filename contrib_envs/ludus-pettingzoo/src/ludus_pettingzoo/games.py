@@ -10,11 +10,9 @@ from ludus.errors import ContractError
 from ludus_copies import MatchArrays, fold_seed
 from pettingzoo import AECEnv, ParallelEnv
 
-from ludus_pettingzoo.factory import make_pettingzoo, remove_checks
+from ludus_pettingzoo.environment import make_pettingzoo, remove_checks
 from ludus_pettingzoo.match import MatchState
 from ludus_pettingzoo.seating import AgentSpaces, Seating, assign_seats
-
-__all__ = ["AecGame", "ParallelGame", "make_game"]
 
 
 def make_game(

@@ -12,8 +12,6 @@ from ludus_copies import MatchArrays, action_reader, mask_writer, observation_wr
 
 from ludus_pettingzoo.seating import AgentSeat, Seating
 
-__all__ = ["MatchState", "SeatAdapter"]
-
 
 class SeatAdapter:
     """Transfers observations, rewards and actions between one agent and its seat.

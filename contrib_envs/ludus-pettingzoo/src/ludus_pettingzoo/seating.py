@@ -13,8 +13,6 @@ from ludus.environment import Role
 from ludus.errors import ConfigError
 from ludus_copies import plain_action_space, plain_observation_space
 
-__all__ = ["AgentSeat", "AgentSpaces", "Seating", "assign_seats"]
-
 _MASK = "action_mask"
 
 

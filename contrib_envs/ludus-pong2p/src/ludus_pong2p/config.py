@@ -5,8 +5,6 @@ from __future__ import annotations
 from attrs import frozen
 from ludus.option import at_least, between, one_of, option, optional, whole
 
-__all__ = ["FollowerConfig", "Pong2pConfig", "RandomConfig"]
-
 
 @frozen(kw_only=True)
 class Pong2pConfig:

@@ -1,20 +1,51 @@
 """The physics of balls and paddles of all matches, one frame at a time.
 
+The field is a square of 40 by 40 units with the origin in its middle: x points right, from seat 0 to seat 1; y points
+down. The ball is a square of 2 by 2, so its centre lies in [-19, 19] along both axes. A paddle stands just outside of
+its end of the field and touches it; the ball is on a goal line when its edge reaches that end.
+
 Within a frame balls and paddles move on straight lines at constant speed, and collisions are computed at their exact
 time. No ball is faster than the field is long (38 units per frame), so it meets a goal line at most
 once in a frame, and a wall at most once before that and once after. Slopes instead of angles need only sums, products,
 quotients and roots, whose results are equal on every machine and in every batch.
+
+Serves are functions of the match's seed and the number of the serve. Seeds come in pairs: 2k and 2k + 1 give the same
+heights and slopes and opposite first directions, so that a match with one seed is the mirror image of the match with
+the other and the seats exchanged.
 """
 
 from __future__ import annotations
 
 import numpy as np
+from ludus.random import random_bits
 
 from ludus_pong2p.config import Pong2pConfig
-from ludus_pong2p.geometry import BALL, LIMIT, SIDE
-from ludus_pong2p.serve import serve_heights_and_slopes
 
-__all__ = ["Court"]
+SIDE = 40.0  # side of the field
+BALL = 1.0  # half the side of the ball
+LIMIT = SIDE / 2 - BALL  # bound of the ball's centre: walls along y, goal lines along x
+
+
+_SPREAD = SIDE / 4  # greatest distance of a serve from the middle
+_HALF = 2.0**31
+
+
+def first_receiver(seeds: np.ndarray) -> np.ndarray:
+    """Return the seats that receive the first serves, ``[n] int64``, for ``seeds [n] uint64``."""
+    return (seeds & np.uint64(1)).astype(np.int64)
+
+
+def serve_heights_and_slopes(seeds: np.ndarray, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the heights of serves in [-10, 10) and their slopes in [-1, 1), ``[n] float64`` each.
+
+    Args:
+        seeds: ``[n] uint64``.
+        numbers: ``[n] int64``: number of earlier serves in the match.
+    """
+    bits = random_bits(seeds >> np.uint64(1), numbers)
+    first = (bits >> np.uint64(32)).astype(np.float64) / _HALF - 1.0
+    second = (bits & np.uint64(0xFFFFFFFF)).astype(np.float64) / _HALF - 1.0
+    return _SPREAD * first, second
 
 
 class Court:

@@ -9,15 +9,11 @@ from gymnasium import Space, spaces
 from ludus.environment import EnvironmentSpec, Role, RoleTick, Scenario, Tick, allocate_tick
 from ludus.errors import ContractError
 
-from ludus_pong2p import image, terminal, vector
+from ludus_pong2p import terminal
 from ludus_pong2p.config import Pong2pConfig
-from ludus_pong2p.court import Court
-from ludus_pong2p.image import ImageView
+from ludus_pong2p.court import Court, first_receiver
 from ludus_pong2p.scenario import SCENARIOS, start_states
-from ludus_pong2p.serve import first_receiver
-from ludus_pong2p.vector import VectorView
-
-__all__ = ["FRAMES_PER_SECOND", "Pong2p"]
+from ludus_pong2p.view import NAMES, SHAPE, ImageView, VectorView
 
 FRAMES_PER_SECOND = 30.0
 _DIRECTIONS = np.array([0.0, -1.0, 1.0])  # of the actions
@@ -47,8 +43,8 @@ def _spec(config: Pong2pConfig) -> EnvironmentSpec:
 
 def _observation_space(observation: str) -> Space[np.ndarray]:
     leaves: dict[str, Space[np.ndarray]] = {
-        "vector": spaces.Box(-1.0, 1.0, (len(vector.NAMES),), np.float32),
-        "image": spaces.Box(0, 255, image.SHAPE, np.uint8),
+        "vector": spaces.Box(-1.0, 1.0, (len(NAMES),), np.float32),
+        "image": spaces.Box(0, 255, SHAPE, np.uint8),
     }
     return spaces.Dict(leaves) if observation == "both" else leaves[observation]  # type: ignore[return-value]
 

@@ -26,14 +26,14 @@ def ludus_register_agents() -> list[Component]:
     return [
         Component(
             name="pong2p-follower",
-            factory="ludus_pong2p.follower:FollowerAgent",
+            factory="ludus_pong2p.agents:FollowerAgent",
             config="ludus_pong2p.config:FollowerConfig",
             summary="follows the ball with its paddle; strength easy or hard, or delay, speed and error one by one",
             environments=("pong2p",),
         ),
         Component(
             name="pong2p-random",
-            factory="ludus_pong2p.random_agent:RandomAgent",
+            factory="ludus_pong2p.agents:RandomAgent",
             config="ludus_pong2p.config:RandomConfig",
             summary="moves at random, keeping to a direction for a while",
             environments=("pong2p",),

@@ -9,8 +9,6 @@ from attrs import frozen
 from ludus.environment import Scenario, checked_scenarios
 from ludus.errors import ContractError
 
-__all__ = ["SCENARIOS", "StartStates", "start_states"]
-
 #: Parameters of each scenario and their defaults.
 SCENARIOS: Mapping[str, Mapping[str, float]] = {
     "serve-fast": {"ball_speed": 2.0},

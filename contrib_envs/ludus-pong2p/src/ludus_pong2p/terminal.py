@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ludus_pong2p.court import Court
-from ludus_pong2p.geometry import BALL, SIDE
-
-__all__ = ["CHOICES", "action_name", "parse_action", "render"]
+from ludus_pong2p.court import BALL, SIDE, Court
 
 _ACTIONS = ("stay", "up", "down")
 CHOICES = "0 (stay), 1 (up) or 2 (down)"

@@ -7,19 +7,6 @@ import math
 from attrs import frozen
 from ludus.option import Check, above, at_least, between, one_of, option, whole
 
-__all__ = [
-    "CorridorConfig",
-    "KeyRingConfig",
-    "LabelsConfig",
-    "LuckConfig",
-    "MatrixFixedConfig",
-    "MatrixGameConfig",
-    "MemoryGameConfig",
-    "SteerConfig",
-    "TargetsConfig",
-    "TeamGameConfig",
-]
-
 
 def _is_square(rows: tuple[tuple[float, ...], ...]) -> bool:
     return len(rows) >= 2 and all(len(row) == len(rows) and all(map(math.isfinite, row)) for row in rows)

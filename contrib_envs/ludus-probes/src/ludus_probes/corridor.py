@@ -8,11 +8,7 @@ from ludus.environment import EnvironmentSpec, Leaves, Role, RoleTick
 from ludus.random import random_bits, random_integers
 
 from ludus_probes.config import CorridorConfig
-from ludus_probes.environment import ROLE, Indices, ProbeEnvironment
-from ludus_probes.stateless import StatelessAgent
-from ludus_probes.terminal import highlight
-
-__all__ = ["make_corridor", "make_corridor_agent", "right_actions"]
+from ludus_probes.environment import ROLE, Indices, ProbeEnvironment, StatelessAgent, highlight
 
 
 def right_actions(length: int) -> np.ndarray:

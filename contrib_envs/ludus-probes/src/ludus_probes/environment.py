@@ -1,18 +1,65 @@
-"""The environment of all probes: matches in which every seat acts on every tick."""
+"""The environment of all probes: matches in which every seat acts on every tick, and agents without state."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Protocol, TypeAlias
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
-from ludus.environment import EnvironmentSpec, RoleTick, Scenario, Tick, allocate_tick, checked_scenarios
+from gymnasium import Space, spaces
+from ludus.environment import EnvironmentSpec, Leaves, RoleTick, Scenario, Tick, allocate_tick, checked_scenarios
 from ludus.errors import ContractError
 from ludus.spaces import legal_actions
 
-from ludus_probes import terminal
 
-__all__ = ["ROLE", "Game", "Indices", "ProbeEnvironment"]
+def highlight(text: str) -> str:
+    """Return the text in yellow."""
+    return f"\x1b[33m{text}\x1b[0m"
+
+
+def action_name(choice_names: Sequence[Sequence[str]], action: np.ndarray) -> str:
+    """Return the names of the choices of all labels, or the numbers of a continuous action, separated by spaces."""
+    if not choice_names:
+        return " ".join(f"{value:g}" for value in action)
+    return " ".join(names[int(choice)] for names, choice in zip(choice_names, action, strict=True))
+
+
+def parse_action(choice_names: Sequence[Sequence[str]], space: Space[Any], text: str) -> np.ndarray:
+    """Parse an action into ``[L] int64`` or ``[D] float32``.
+
+    Args:
+        choice_names: Names of the choices of every label; empty for a Box.
+        space: The action space.
+        text: Text to parse.
+
+    Raises:
+        ValueError: The text names no action; the message lists what is expected.
+    """
+    typed = text.lower().split()
+    if isinstance(space, spaces.Box):
+        return _numbers(space, typed, text)
+    if len(typed) != len(choice_names) or not all(
+        word in names for word, names in zip(typed, choice_names, strict=True)
+    ):
+        wanted = ", then ".join(_choices(names) for names in choice_names)
+        raise ValueError(f"expected {wanted}; got {text.strip()!r}")
+    return np.array([list(names).index(word) for word, names in zip(typed, choice_names, strict=True)], np.int64)
+
+
+def _choices(names: Sequence[str]) -> str:
+    return f"one of {' '.join(names)}"
+
+
+def _numbers(space: spaces.Box, typed: Sequence[str], text: str) -> np.ndarray:
+    try:
+        action = np.array([float(word) for word in typed], np.float32)
+    except ValueError:
+        action = np.zeros(0, np.float32)
+    if not space.contains(action):
+        low, high = space.low.min(), space.high.max()
+        raise ValueError(f"expected {space.shape[0]} numbers from {low:g} to {high:g}; got {text.strip()!r}")
+    return action
+
 
 #: The one role of every probe.
 ROLE = "player"
@@ -130,7 +177,7 @@ class ProbeEnvironment:
 
     def action_name(self, role: str, action: np.ndarray) -> str:  # noqa: ARG002 - there is one role
         """Return the name of the action."""
-        return terminal.action_name(self._game.choice_names, action)
+        return action_name(self._game.choice_names, action)
 
     def parse_action(self, role: str, text: str) -> np.ndarray:  # noqa: ARG002 - there is one role
         """Parse a typed action into ``[L] int64`` or ``[D] float32``.
@@ -138,4 +185,38 @@ class ProbeEnvironment:
         Raises:
             ValueError: The text is not an action; the message lists what is.
         """
-        return terminal.parse_action(self._game.choice_names, self._role.action_space, text)
+        return parse_action(self._game.choice_names, self._role.action_space, text)
+
+
+class StatelessAgent:
+    """An agent that is a function of the observation; see `ludus.agent.EvaluatingAgent`.
+
+    Args:
+        decide: From leaves ``[n, …]`` to actions ``[n, L] int64`` or ``[n, D] float32``.
+        value: What a seat expects to receive that plays so to the end.
+    """
+
+    def __init__(self, decide: Callable[[Leaves], np.ndarray], *, value: float) -> None:
+        self._decide = decide
+        self._value = value
+
+    def act(
+        self,
+        observation: Leaves,
+        *,
+        action_mask: np.ndarray | None,  # noqa: ARG002 - the observation says what is right
+        seat_ids: np.ndarray,  # noqa: ARG002 - it remembers nothing
+        rng: np.random.Generator,  # noqa: ARG002 - there is one best action
+    ) -> np.ndarray:
+        """Decide for n rows; see `ludus.agent.Agent.act`."""
+        return self._decide(observation)
+
+    def act_and_evaluate(
+        self, observation: Leaves, *, action_mask: np.ndarray | None, seat_ids: np.ndarray, rng: np.random.Generator
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Decide as `act` does, and return the same value ``[n] float32`` for all rows."""
+        actions = self.act(observation, action_mask=action_mask, seat_ids=seat_ids, rng=rng)
+        return actions, np.full(len(actions), self._value, np.float32)
+
+    def reset(self, seat_ids: np.ndarray) -> None:
+        """Do nothing; the agent has no state."""

@@ -10,11 +10,7 @@ from ludus.random import random_bits, random_integers
 from ludus.spaces import label_sizes
 
 from ludus_probes.config import KeyRingConfig
-from ludus_probes.environment import ROLE, Indices, ProbeEnvironment
-from ludus_probes.stateless import StatelessAgent
-from ludus_probes.terminal import highlight
-
-__all__ = ["fitting_keys", "make_key_ring", "make_key_ring_agent"]
+from ludus_probes.environment import ROLE, Indices, ProbeEnvironment, StatelessAgent, highlight
 
 
 def fitting_keys(locks: int, keys: int) -> np.ndarray:

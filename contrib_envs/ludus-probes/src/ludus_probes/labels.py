@@ -11,11 +11,7 @@ from ludus.random import random_bits, random_integers
 from ludus.spaces import action_width
 
 from ludus_probes.config import LabelsConfig
-from ludus_probes.environment import ROLE, Indices, ProbeEnvironment
-from ludus_probes.stateless import StatelessAgent
-from ludus_probes.terminal import highlight
-
-__all__ = ["make_labels", "make_labels_agent"]
+from ludus_probes.environment import ROLE, Indices, ProbeEnvironment, StatelessAgent, highlight
 
 
 def make_labels(config: LabelsConfig, *, num_matches: int) -> ProbeEnvironment:

@@ -10,11 +10,7 @@ from ludus.environment import EnvironmentSpec, Leaves, Role, RoleTick
 from ludus.random import random_bits, random_floats, random_integers
 
 from ludus_probes.config import LuckConfig
-from ludus_probes.environment import ROLE, Indices, ProbeEnvironment
-from ludus_probes.stateless import StatelessAgent
-from ludus_probes.terminal import highlight
-
-__all__ = ["make_luck", "make_luck_agent"]
+from ludus_probes.environment import ROLE, Indices, ProbeEnvironment, StatelessAgent, highlight
 
 
 def make_luck(config: LuckConfig, *, num_matches: int) -> ProbeEnvironment:

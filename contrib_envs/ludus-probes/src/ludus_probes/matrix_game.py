@@ -9,10 +9,7 @@ from ludus.errors import ConfigError
 from ludus.spaces import label_sizes
 
 from ludus_probes.config import MatrixFixedConfig, MatrixGameConfig
-from ludus_probes.environment import ROLE, Indices, ProbeEnvironment
-from ludus_probes.terminal import highlight
-
-__all__ = ["MatrixFixedAgent", "make_matrix_game"]
+from ludus_probes.environment import ROLE, Indices, ProbeEnvironment, highlight
 
 _NAMES = {
     "rock-paper-scissors": ("rock", "paper", "scissors"),

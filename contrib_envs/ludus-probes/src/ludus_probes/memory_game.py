@@ -9,10 +9,7 @@ from ludus.random import random_bits, random_integers
 from ludus.spaces import label_sizes
 
 from ludus_probes.config import MemoryGameConfig
-from ludus_probes.environment import ROLE, Indices, ProbeEnvironment
-from ludus_probes.terminal import highlight
-
-__all__ = ["MemoryAgent", "make_memory_game"]
+from ludus_probes.environment import ROLE, Indices, ProbeEnvironment, highlight
 
 
 def make_memory_game(config: MemoryGameConfig, *, num_matches: int) -> ProbeEnvironment:

@@ -8,10 +8,7 @@ from ludus.environment import EnvironmentSpec, Leaves, Role, RoleTick
 from ludus.random import random_bits, random_floats
 
 from ludus_probes.config import SteerConfig
-from ludus_probes.environment import ROLE, Indices, ProbeEnvironment
-from ludus_probes.stateless import StatelessAgent
-
-__all__ = ["best_actions", "make_steer", "make_steer_agent"]
+from ludus_probes.environment import ROLE, Indices, ProbeEnvironment, StatelessAgent
 
 _SEEN = 3  # numbers in an observation
 

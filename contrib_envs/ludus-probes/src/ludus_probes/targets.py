@@ -10,11 +10,7 @@ from ludus.environment import EnvironmentSpec, Leaves, Role, RoleTick
 from ludus.random import random_bits, random_integers
 
 from ludus_probes.config import TargetsConfig
-from ludus_probes.environment import ROLE, Indices, ProbeEnvironment
-from ludus_probes.stateless import StatelessAgent
-from ludus_probes.terminal import highlight
-
-__all__ = ["PLACES", "make_targets", "make_targets_agent"]
+from ludus_probes.environment import ROLE, Indices, ProbeEnvironment, StatelessAgent, highlight
 
 #: Number of places for entities.
 PLACES = 8

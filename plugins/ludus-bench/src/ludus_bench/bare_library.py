@@ -55,7 +55,7 @@ def _vector_task(environment: Any, actions: list[Any], matches: int) -> Callable
 
 
 def _pettingzoo(config: Any, matches: int) -> tuple[str, Callable[[], float]]:  # noqa: ARG001 - one match at a time
-    from ludus_pettingzoo.factory import make_pettingzoo  # noqa: PLC0415 - only where the adapter is measured
+    from ludus_pettingzoo.environment import make_pettingzoo  # noqa: PLC0415 - only where the adapter is measured
 
     aec = config.api != "parallel"
     environment = make_pettingzoo(config.id, config.options, api="aec" if aec else "parallel")

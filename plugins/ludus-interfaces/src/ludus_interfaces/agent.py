@@ -10,8 +10,6 @@ from ludus.agent import Agent, EvaluatingAgent
 from ludus.environment import Leaves
 from ludus.interface import Interface, SeatView, Spaces
 
-__all__ = ["wrap_agent"]
-
 
 def wrap_agent(agent: Agent, interface: Interface, *, raw: Spaces | None = None) -> EvaluatingAgent:
     """Return an agent for the raw environment from an agent for the transformed one [Arena §2.4.2].

@@ -14,10 +14,8 @@ from attrs import define, field
 from ludus.environment import Environment, EnvironmentSpec, Playable, RoleTick, Tick
 from ludus.errors import ContractError
 
+from ludus_interfaces.environment import Wrapper
 from ludus_interfaces.rewards import WHOLE_REWARD
-from ludus_interfaces.wrapping import Wrapper
-
-__all__ = ["share_rewards"]
 
 _PREFIXES = ("", "team/", "opponents/")  # of parts earned by the seat, its team and its opponents
 

@@ -8,20 +8,6 @@ from collections.abc import Mapping, Sequence
 from attrs import frozen
 from ludus.option import Check, above, at_least, each, one_of, option
 
-__all__ = [
-    "AETConfig",
-    "AttentionPart",
-    "ConvConfig",
-    "DISConfig",
-    "EntityPart",
-    "HoKConfig",
-    "ImagePart",
-    "MLPConfig",
-    "ModularConfig",
-    "VectorPart",
-]
-
-
 _ACTIVATIONS = one_of("tanh", "relu", "leaky_relu")
 _SCALE = "divide 8-bit Box leaves by their largest absolute bound (bytes become 0 to 1, boards stay as is)"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")

@@ -6,8 +6,6 @@ from torch import nn
 
 from ludus_networks.recurrent import RecurrentCore
 
-__all__ = ["count_parameters", "describe"]
-
 
 def count_parameters(module: nn.Module) -> int:
     """Return the number of parameters of `module`."""

@@ -11,18 +11,18 @@ from gymnasium import Space, spaces
 from torch import Tensor, nn
 
 from ludus_networks.config import EntityPart, ImagePart, VectorPart
-from ludus_networks.inputs import FlatInput, flat_width, scale_factor
 from ludus_networks.layers import (
     ACTIVATIONS,
     Convolution,
+    FlatInput,
+    RunningNorm,
     conv_layers,
     conv_output_size,
+    flat_width,
     hidden_layers,
     init_orthogonal,
+    scale_factor,
 )
-from ludus_networks.normalization import RunningNorm
-
-__all__ = ["EncoderSettings", "EntityEncoder", "EntityKeys", "ImageEncoder", "VectorEncoder", "make_encoder"]
 
 # logit of an absent entity: its probability is 0 in float32, and half precision can represent the number
 _ABSENT_LOGIT = -1e4
@@ -46,7 +46,7 @@ class EncoderSettings:
 
     Args:
         activation: Activation after every hidden layer.
-        scale: Whether 8-bit leaves are scaled, see `ludus_networks.inputs.scale_factor`.
+        scale: Whether 8-bit leaves are scaled, see `ludus_networks.layers.scale_factor`.
         clip: Largest absolute value after running normalization; None: no normalization.
     """
 

@@ -12,8 +12,6 @@ from torch import Tensor, nn
 from ludus_networks.encoders import EntityKeys
 from ludus_networks.layers import hidden_layers, init_orthogonal
 
-__all__ = ["AttentionLabel", "Head", "evaluate_heads"]
-
 
 @frozen(kw_only=True)
 class AttentionLabel:

@@ -18,8 +18,6 @@ from ludus_networks.layers import hidden_layers
 from ludus_networks.plan import EncoderPart, Plan, make_plan
 from ludus_networks.recurrent import RecurrentCore
 
-__all__ = ["ModularNetwork", "RecurrentModularNetwork", "build", "make_modular"]
-
 Group = dict[str, Tensor]
 RunCore = Callable[[Tensor, str], Tensor]  # features and the prefix of a core's state to the outputs of the core
 

@@ -6,10 +6,8 @@ from ludus.errors import ContractError
 from ludus.network import NetworkRequest
 
 from ludus_networks.config import ConvConfig, ImagePart, MLPConfig, ModularConfig, VectorPart
-from ludus_networks.inputs import is_image
+from ludus_networks.layers import is_image
 from ludus_networks.modular import ModularNetwork, build
-
-__all__ = ["make_conv", "make_mlp"]
 
 
 def make_mlp(config: MLPConfig, *, request: NetworkRequest) -> ModularNetwork:

@@ -12,9 +12,7 @@ from ludus.network import NetworkRequest
 
 from ludus_networks.config import AttentionPart, EntityPart, ImagePart, ModularConfig, VectorPart
 from ludus_networks.heads import AttentionLabel
-from ludus_networks.inputs import is_image
-
-__all__ = ["EncoderPart", "Plan", "make_plan"]
+from ludus_networks.layers import is_image
 
 EncoderPart: TypeAlias = "VectorPart | ImagePart | EntityPart"
 Leaves: TypeAlias = "Mapping[str, Space[Any]]"

@@ -7,8 +7,6 @@ from itertools import pairwise
 import torch
 from torch import Tensor, nn
 
-__all__ = ["RecurrentCore"]
-
 #: Names of the state tensors by kind of layer.
 _STATE_NAMES = {"lstm": ("h", "c"), "gru": ("h",)}
 

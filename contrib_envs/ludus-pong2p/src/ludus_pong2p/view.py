@@ -1,20 +1,18 @@
-"""The image observation: 42 by 42 pixels of this tick and of the previous one, drawn for all matches at once.
+"""Observations: an image of 42 by 42 pixels of this tick and of the previous one, and ten numbers per seat in [-1, 1].
 
 A pixel is a square of 1 by 1 with the brightness of its covered share, so images encode positions to a fraction of a
 pixel. Rows 2 to 41 and columns 1 to 40 show the field, columns 0 and 41 the seat's own paddle and the
 opponent's, row 0 the scores: bars of up to 20 pixels that grow from the seat's own edge and from the opponent's.
 
-Only moving parts are redrawn: two balls of 3 by 3 pixels and the columns of the paddles.
+Images are drawn for all matches at once. Only moving parts are redrawn: two balls of 3 by 3 pixels and the columns of
+the paddles.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from ludus_pong2p.court import Court
-from ludus_pong2p.geometry import BALL, SIDE
-
-__all__ = ["SHAPE", "ImageView"]
+from ludus_pong2p.court import BALL, SIDE, Court
 
 SHAPE = (42, 42, 2)  # rows, columns, channels: this tick and the one before
 
@@ -125,3 +123,66 @@ def _covered(centre: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def _pixels(share: np.ndarray) -> np.ndarray:
     """Return shares in [0, 1] as bytes."""
     return np.rint(share * _WHITE).astype(np.uint8)
+
+
+#: Names of the numbers. Positions are in half fields from the middle, x pointing away from the seat and y down;
+#: velocities in shares of the ball's highest speed; lengths in fields; scores in shares of what wins the match.
+NAMES = (
+    "own_paddle_y",
+    "opponent_paddle_y",
+    "ball_x",
+    "ball_y",
+    "ball_vx",
+    "ball_vy",
+    "own_paddle_length",
+    "opponent_paddle_length",
+    "own_score",
+    "opponent_score",
+)
+
+
+class VectorView:
+    """Writes the vector observations of all matches.
+
+    Args:
+        leaf: ``[B, 2, 10] float32``, the array to write to.
+        speed: Highest speed of a ball in units per frame.
+        points: Points that win a match.
+    """
+
+    def __init__(self, leaf: np.ndarray, *, speed: float, points: int) -> None:
+        self._leaf, self._speed, self._points = leaf, speed, points
+        self._numbers = np.zeros((2, len(NAMES), len(leaf)))
+
+    def start(self, court: Court, scores: np.ndarray, indices: np.ndarray) -> None:
+        """Write the observations of new matches ``[n] int64`` and leave the others as they are."""
+        left, right = self._numbers
+        left[6:8, indices] = court.half[:, indices] * (2 / SIDE)
+        right[6:8, indices] = left[7:5:-1, indices]
+        self._update(court, scores)
+        self._leaf[indices] = self._numbers[:, :, indices].transpose(2, 0, 1)
+
+    def show(self, court: Court, scores: np.ndarray) -> None:
+        """Write the observations of all matches.
+
+        Args:
+            court: State of all matches.
+            scores: ``[2, B] int64``.
+        """
+        self._update(court, scores)
+        self._leaf[:] = self._numbers.transpose(2, 0, 1)
+
+    def _update(self, court: Court, scores: np.ndarray) -> None:
+        left, right = self._numbers
+        np.multiply(court.paddle, 2 / SIDE, out=left[0:2])
+        np.multiply(court.x, 2 / SIDE, out=left[2])
+        np.multiply(court.y, 2 / SIDE, out=left[3])
+        np.divide(court.vx, self._speed, out=left[4])
+        np.divide(court.vy, self._speed, out=left[5])
+        np.divide(scores, self._points, out=left[8:10])
+        right[0:2] = left[1::-1]
+        np.negative(left[2], out=right[2])
+        right[3] = left[3]
+        np.negative(left[4], out=right[4])
+        right[5] = left[5]
+        right[8:10] = left[:7:-1]
