@@ -22,7 +22,7 @@ def test_the_algorithm_keeps_its_contract(options):
 
 
 def test_a_global_critic_needs_something_to_read(make_mappo_of):
-    """The message says what to do."""
+    """The message names the option to change."""
     with pytest.raises(ContractError, match=r"'mouse' has no privileged leaves .* set critic = \"local\""):
         make_mappo_of(privileged=False)
     make_mappo_of(privileged=False, critic="local")

@@ -183,7 +183,7 @@ def test_priorities_are_ignored_in_a_uniform_buffer(make_replay, make_batch):
 
 
 def test_sampling_from_an_empty_buffer_raises(make_replay):
-    """The message says that the buffer is empty."""
+    """The message states that the buffer is empty."""
     with pytest.raises(ContractError, match="the buffer is empty"):
         make_replay().sample(1, np.random.default_rng(0))
 

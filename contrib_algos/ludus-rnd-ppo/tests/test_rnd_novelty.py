@@ -24,7 +24,7 @@ def plain_errors(novelty, observation):
 
 
 def plain_sums(rewards, gammas, terminated):
-    """Return discounted sums over the first T entries, match by match where `terminated` says so."""
+    """Return discounted sums over the first T entries, which end where `terminated` is True."""
     sums, after = np.zeros_like(rewards), np.zeros(rewards.shape[1])
     for t in reversed(range(len(rewards) - 1)):
         after = rewards[t] + gammas[t] * np.where(terminated[t], 0, after)

@@ -145,7 +145,7 @@ def test_outputs_that_are_not_finite_raise(space, bad):
     ids=str,
 )
 def test_unsupported_action_space_raises(space, message):
-    """The message says what is expected."""
+    """The message states the expected space."""
     with pytest.raises(ContractError, match=message):
         make_kind(space)
 

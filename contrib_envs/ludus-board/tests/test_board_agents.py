@@ -1,4 +1,4 @@
-"""The scripted agents: legal, random where they may be, and as strong as they say."""
+"""The scripted agents: legal moves, random choices among equal ones, and playing strength."""
 
 from __future__ import annotations
 

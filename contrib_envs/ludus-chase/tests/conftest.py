@@ -48,7 +48,7 @@ class Scene:
         return self
 
     def look(self):
-        """Let everybody look around after something was put elsewhere."""
+        """Update the observations of all agents after something was moved."""
         self.environment._observe(ALL, gains=False)
         return self
 

@@ -25,7 +25,7 @@ def test_ppo_beats_the_random_fighter(tmp_path):
     ]
     options = [part for setting in settings for part in ("--set", setting)]
     command = [sys.executable, "-m", "ludus", "train", str(EXAMPLE), "--run", str(tmp_path / "run"), "--workers", "0"]
-    told = subprocess.run([*command, "--json", *options], capture_output=True, text=True, check=True, timeout=600)
-    record = json.loads(told.stdout)["players"]["main_agent"]["anchors"]["random"]
+    completed = subprocess.run([*command, "--json", *options], capture_output=True, text=True, check=True, timeout=600)
+    record = json.loads(completed.stdout)["players"]["main_agent"]["anchors"]["random"]
     assert record["wins"] + record["draws"] + record["losses"] >= 100
     assert record["interval"][0] > 0.85

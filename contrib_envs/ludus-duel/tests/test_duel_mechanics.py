@@ -1,4 +1,4 @@
-"""Every mechanic, tick by tick, against what the rules say by hand.
+"""Every mechanic, tick by tick, against values computed by hand from the rules.
 
 A tick is 100 ms; a strike with a startup of 500 ms that is begun now lands in the fifth step.
 """

@@ -46,7 +46,7 @@ class Ledger(gymnasium.Env):
 
 
 class Barred(Ledger):
-    """Says of the first tick only, or of all but the first, which of its labels' choices are legal."""
+    """Has an action mask on the first tick only, or on all ticks but the first."""
 
     def __init__(self, late=False):
         self.late = late

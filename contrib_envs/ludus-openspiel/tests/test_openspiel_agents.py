@@ -95,7 +95,7 @@ def test_mcts_follows_many_moves_before_its_turn(seat):
     """Ten and more moves of the opponent, between two decisions or before the first one."""
     agents = [Wanderer(), Wanderer()]
     agents[seat] = searcher("cursor_go", simulations=2)
-    assert returns("cursor_go", agents, 2, max_ticks=250).tolist() == [0, 0]  # nobody has won yet
+    assert returns("cursor_go", agents, 2, max_ticks=250).tolist() == [0, 0]  # the match is not decided
 
 
 def test_mcts_forgets_the_last_match():

@@ -192,7 +192,7 @@ def test_only_known_checks_are_removed() -> None:
     """Subclasses and other wrappers are kept, and so are wrappers below them."""
 
     class Louder(wrappers.OrderEnforcingWrapper):
-        """Somebody's own."""
+        """Subclass that another package might define."""
 
     raw = pettingzoo.make("aec", "classic/connect_four_v3").unwrapped
     assert (

@@ -1,4 +1,4 @@
-"""The scripted opponents: what their options do, and who beats whom."""
+"""The scripted opponents: the effect of their options, and the scores of matches between them."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def score(left: Agent, right: Agent, *, matches: int = 48, **options) -> float:
     return float(outcome.mean())
 
 
-# -- who beats whom ------------------------------------------------------------------------------------------------
+# -- matches of agents ---------------------------------------------------------------------------------------------
 
 
 def test_the_easy_follower_beats_the_random_agent():
@@ -182,8 +182,8 @@ def test_help_texts_name_the_values_of_both_strengths():
     from ludus_pong2p.agents import _STRENGTHS
 
     for number, name in enumerate(("delay", "speed", "error")):
-        told = fields_dict(FollowerConfig)[name].metadata["help"]
-        assert told.endswith(", ".join(f"{strength} {_STRENGTHS[strength][number]:g}" for strength in _STRENGTHS))
+        help_text = fields_dict(FollowerConfig)[name].metadata["help"]
+        assert help_text.endswith(", ".join(f"{strength} {_STRENGTHS[strength][number]:g}" for strength in _STRENGTHS))
 
 
 # -- the random agent ----------------------------------------------------------------------------------------------

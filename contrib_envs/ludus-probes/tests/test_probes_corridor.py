@@ -53,7 +53,7 @@ def test_a_wrong_action_leads_back_to_the_start(make, start):
 
 
 def test_no_action_is_right_everywhere():
-    """So nothing but having been there tells the way, and it is the same in longer corridors."""
+    """A policy has to learn each cell, and the actions of a cell are equal in longer corridors."""
     assert set(right_actions(16).tolist()) == {0, 1}
     assert np.array_equal(right_actions(60)[:16], right_actions(16))
 

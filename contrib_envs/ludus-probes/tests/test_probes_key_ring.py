@@ -20,7 +20,7 @@ def test_the_right_key_is_worth_one(make, make_agent, play, by_agent, masked):
 
 
 def test_the_mask_allows_the_keys_that_fit(make, start):
-    """As many as the options say, the right one among them, and the same in every match of a lock."""
+    """Option `fit` sets their number; the right key is among them; they are equal in all matches of a lock."""
     player = start(make("key-ring", 500, keys=50, locks=6, fit=3))
     locks = player.observation["obs"][:, 0].argmax(axis=1)
     order = fitting_keys(6, 50)

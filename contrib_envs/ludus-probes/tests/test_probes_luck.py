@@ -54,12 +54,12 @@ def test_luck_is_uniform_and_not_in_the_observation(make, start):
 
 def test_luck_can_be_hidden_from_critics(make, start):
     """The same matches without the privileged leaf."""
-    told, untold = make("luck", 20), make("luck", 20, told=False)
-    players = [start(environment) for environment in (told, untold)]
-    assert untold.spec.role(ROLE).privileged_space is None
+    shown, hidden = make("luck", 20), make("luck", 20, privileged=False)
+    players = [start(environment) for environment in (shown, hidden)]
+    assert hidden.spec.role(ROLE).privileged_space is None
     assert not players[1].privileged
     for _ in range(8):
-        for environment in (told, untold):
+        for environment in (shown, hidden):
             environment.step({ROLE: np.ones((20, 1, 1), np.int64)})
         assert np.array_equal(players[0].reward, players[1].reward)
         assert np.array_equal(players[0].observation["obs"], players[1].observation["obs"])

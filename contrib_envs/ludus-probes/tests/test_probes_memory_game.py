@@ -30,8 +30,8 @@ def test_who_remembers_receives_one(make, make_agent, play, by_agent, delay):
 
 
 @pytest.mark.parametrize("choices", [2, 4])
-def test_who_does_not_remember_is_right_once_in_the_choices(make, start, play, choices):
-    """The question looks the same in all matches, so a policy without memory says the same in all: 1/choices."""
+def test_policy_without_memory_is_right_once_in_the_choices(make, start, play, choices):
+    """The question looks the same in all matches, so a policy without memory always gives one answer: 1/choices."""
     seen = watch(make, start, choices=choices)
     assert (seen[-2] == seen[-2, :1]).all()
     cue = seen[0, :, :choices].argmax(axis=1)

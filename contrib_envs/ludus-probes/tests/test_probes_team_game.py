@@ -85,8 +85,8 @@ def test_the_offset_is_uniform(make, start, width):
     assert abs(offset).max() <= width
 
 
-def test_the_offset_says_nothing_about_the_signs(make, start):
-    """No seat can tell it from what it sees: the means by sign differ by chance only."""
+def test_the_offset_is_independent_of_the_signs(make, start):
+    """Observations do not reveal it: the means by sign differ by chance only."""
     player = start(make("team-game", ROWS))
     offset, signs = player.privileged["offset"][:, 0, 0], player.observation["obs"].argmax(axis=2)
     for seat in range(3):

@@ -204,7 +204,7 @@ class StatelessAgent:
         self,
         observation: Leaves,
         *,
-        action_mask: np.ndarray | None,  # noqa: ARG002 - the observation says what is right
+        action_mask: np.ndarray | None,  # noqa: ARG002 - the observation determines the action
         seat_ids: np.ndarray,  # noqa: ARG002 - it remembers nothing
         rng: np.random.Generator,  # noqa: ARG002 - there is one best action
     ) -> np.ndarray:

@@ -42,7 +42,7 @@ class _Luck:
             observation_space=spaces.Box(0.0, 1.0, (config.choices,), np.float32),
             action_space=spaces.Discrete(config.choices),
             teams=(0,),
-            privileged_space=spaces.Dict(hidden) if config.told else None,
+            privileged_space=spaces.Dict(hidden) if config.privileged else None,
         )
         self.spec = EnvironmentSpec(
             name="luck",

@@ -1,4 +1,4 @@
-"""``matrix-game``: both seats choose at once, and a matrix says what they receive."""
+"""``matrix-game``: both seats choose at once, and a matrix defines their rewards."""
 
 from __future__ import annotations
 
@@ -67,8 +67,8 @@ def _spec(config: MatrixGameConfig, payoffs: np.ndarray) -> EnvironmentSpec:
 class _MatrixGame:
     """Seats observe both last choices (one-hot, zeros at first), the share of rounds left, and their seat.
 
-    In a symmetric game the seat's number is 0 for both: it makes no difference. Whoever has received more in the end
-    wins. Nothing is drawn by lot.
+    In a symmetric game the seat's number is 0 for both: it makes no difference. The seat with the larger total
+    wins. Nothing is random.
     """
 
     def __init__(self, config: MatrixGameConfig) -> None:
