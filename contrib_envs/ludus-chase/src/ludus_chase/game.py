@@ -48,54 +48,32 @@ class Rates:
     escape: int
 
 
+_TIMES = (
+    *("swing", "fright", "down", "struggle", "rocket", "ability", "trap", "trap_hold", "bomb_fuse", "bomb_stun"),
+    *("plate_stun", "preparation", "push", "escape"),
+)
+_FIXED_TIMES_S = {"late_throw": 1.0, "sprint": 3.0, "boots": 5.0, "stumble": 1.0}
+
+
 def make_rates(config: ChaseConfig) -> Rates:
     """Convert the options of an environment."""
     second = config.tick_ms / 1000
-
-    def ticks(seconds: float) -> int:
-        return ticks_of(seconds, config)
-
+    times_s = {name: getattr(config, f"{name}_s") for name in _TIMES} | _FIXED_TIMES_S
     return Rates(
         cat_speed=config.cat_speed * second,
         mouse_speed=config.mouse_speed * second,
         scout_speed=config.scout_speed * second,
         regeneration=config.regeneration * second,
-        rescue=1 / ticks(config.rescue_s),
-        cheese=1 / ticks(config.cheese_s),
-        crack=1 / ticks(config.crack_s),
-        swing=ticks(config.swing_s),
-        fright=ticks(config.fright_s),
-        down=ticks(config.down_s),
-        struggle=ticks(config.struggle_s),
-        rocket=ticks(config.rocket_s),
-        ability=ticks(config.ability_s),
-        trap=ticks(config.trap_s),
-        trap_hold=ticks(config.trap_hold_s),
-        bomb_fuse=ticks(config.bomb_fuse_s),
-        bomb_stun=ticks(config.bomb_stun_s),
-        plate_stun=ticks(config.plate_stun_s),
-        late_throw=ticks(1.0),
-        sprint=ticks(3.0),
-        boots=ticks(5.0),
-        stumble=ticks(1.0),
-        preparation=ticks(config.preparation_s),
-        push=ticks(config.push_s),
-        escape=ticks(config.escape_s),
+        rescue=1 / ticks_of(config.rescue_s, config),
+        cheese=1 / ticks_of(config.cheese_s, config),
+        crack=1 / ticks_of(config.crack_s, config),
+        **{name: ticks_of(seconds, config) for name, seconds in times_s.items()},
     )
 
 
 _BY_AGENT = (
-    "lifted",
-    "caught",
-    "eliminated",
-    "rescued",
-    "threw_late",
-    "disarmed_trap",
-    "disarmed_glove",
-    "pushed",
-    "cracked",
-    "wrecked",
-    "cake",
+    *("lifted", "caught", "eliminated", "rescued", "threw_late", "disarmed_trap", "disarmed_glove", "pushed"),
+    *("cracked", "wrecked", "cake"),
 )
 _BY_MATCH = ("filled", "opened", "laid", "tied", "found_rocket", "found_hole", "first_damage", "crack")
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 from gymnasium import spaces
-from ludus.environment import EnvironmentSpec, Leaves, Role, RoleTick
+from ludus.environment import EnvironmentSpec, Leaves, RoleTick
 from ludus.random import random_bits, random_integers
 
 from ludus_probes.config import CorridorConfig
-from ludus_probes.environment import ROLE, Indices, ProbeEnvironment, StatelessAgent, highlight
+from ludus_probes.environment import Indices, ProbeEnvironment, StatelessAgent, highlight, probe_spec
 
 
 def right_actions(length: int) -> np.ndarray:
@@ -45,16 +45,10 @@ class _Corridor:
         self._length, self._distraction = config.length, config.distraction
         self._end, self._outside = config.length, config.length + 1
         places = config.length + 2
-        player = Role(
-            name=ROLE,
+        self.spec = probe_spec(
+            "corridor",
             observation_space=spaces.Box(0.0, float(np.float32(np.sqrt(places))), (places,), np.float32),
             action_space=spaces.Discrete(2),
-            teams=(0,),
-        )
-        self.spec = EnvironmentSpec(
-            name="corridor",
-            roles=(player,),
-            turn="simultaneous",
             max_ticks=config.max_ticks or 4 * config.length,
             perfect_information=True,
             reward_range=(0.0, 1.0),

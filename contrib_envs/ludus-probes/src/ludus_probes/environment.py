@@ -7,7 +7,7 @@ from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 from gymnasium import Space, spaces
-from ludus.environment import EnvironmentSpec, Leaves, RoleTick, Scenario, Tick, allocate_tick, checked_scenarios
+from ludus.environment import EnvironmentSpec, Leaves, Role, RoleTick, Scenario, Tick, allocate_tick, checked_scenarios
 from ludus.errors import ContractError
 from ludus.spaces import legal_actions
 
@@ -65,6 +65,28 @@ def _numbers(space: spaces.Box, typed: Sequence[str], text: str) -> np.ndarray:
 ROLE = "player"
 #: Match indices ``[n] int64``, or the slice of all matches, which is faster.
 Indices: TypeAlias = "np.ndarray | slice"
+
+
+def probe_spec(
+    name: str,
+    *,
+    observation_space: Space[Any],
+    action_space: Space[Any],
+    teams: tuple[int, ...] = (0,),
+    privileged_space: spaces.Dict | None = None,
+    labels_used: tuple[tuple[bool, ...], ...] | None = None,
+    **properties: Any,
+) -> EnvironmentSpec:
+    """Return the spec of a probe: one role, and further `properties` of an `EnvironmentSpec`."""
+    player = Role(
+        name=ROLE,
+        observation_space=observation_space,
+        action_space=action_space,
+        teams=teams,
+        privileged_space=privileged_space,
+        labels_used=labels_used,
+    )
+    return EnvironmentSpec(name=name, roles=(player,), turn="simultaneous", **properties)
 
 
 class Game(Protocol):

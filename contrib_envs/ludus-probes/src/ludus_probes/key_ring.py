@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 from gymnasium import spaces
-from ludus.environment import EnvironmentSpec, Leaves, Role, RoleTick
+from ludus.environment import EnvironmentSpec, Leaves, RoleTick
 from ludus.errors import ConfigError
 from ludus.random import random_bits, random_integers
 from ludus.spaces import label_sizes
 
 from ludus_probes.config import KeyRingConfig
-from ludus_probes.environment import ROLE, Indices, ProbeEnvironment, StatelessAgent, highlight
+from ludus_probes.environment import Indices, ProbeEnvironment, StatelessAgent, highlight, probe_spec
 
 
 def fitting_keys(locks: int, keys: int) -> np.ndarray:
@@ -50,16 +50,10 @@ class _KeyRing:
 
     def __init__(self, config: KeyRingConfig) -> None:
         self._locks, self._keys, self._masked = config.locks, config.keys, config.masked
-        player = Role(
-            name=ROLE,
+        self.spec = probe_spec(
+            "key-ring",
             observation_space=spaces.Box(0.0, 1.0, (config.locks,), np.float32),
             action_space=spaces.Discrete(config.keys),
-            teams=(0,),
-        )
-        self.spec = EnvironmentSpec(
-            name="key-ring",
-            roles=(player,),
-            turn="simultaneous",
             max_ticks=1,
             perfect_information=True,
             reward_range=(0.0, 1.0),

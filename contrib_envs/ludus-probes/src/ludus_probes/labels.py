@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 from gymnasium import Space, spaces
-from ludus.environment import EnvironmentSpec, Leaves, Role, RoleTick
+from ludus.environment import EnvironmentSpec, Leaves, RoleTick
 from ludus.random import random_bits, random_integers
 from ludus.spaces import action_width
 
 from ludus_probes.config import LabelsConfig
-from ludus_probes.environment import ROLE, Indices, ProbeEnvironment, StatelessAgent, highlight
+from ludus_probes.environment import Indices, ProbeEnvironment, StatelessAgent, highlight, probe_spec
 
 
 def make_labels(config: LabelsConfig, *, num_matches: int) -> ProbeEnvironment:
@@ -64,17 +64,11 @@ class _Labels:
         if config.keyed:
             leaves[_KEY] = spaces.Box(0.0, 1.0, (config.choices,), np.float32)
         chosen = tuple((True, *row) for row in np.eye(config.labels, dtype=bool).tolist())
-        player = Role(
-            name=ROLE,
+        self.spec = probe_spec(
+            "labels",
             observation_space=spaces.Dict(leaves),
             action_space=spaces.MultiDiscrete(list(self._sizes)),
-            teams=(0,),
             labels_used=None if config.coupled else chosen,
-        )
-        self.spec = EnvironmentSpec(
-            name="labels",
-            roles=(player,),
-            turn="simultaneous",
             max_ticks=1,
             perfect_information=True,
             reward_range=(0.0, 1.0),

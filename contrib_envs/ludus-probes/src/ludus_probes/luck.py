@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 from gymnasium import Space, spaces
-from ludus.environment import EnvironmentSpec, Leaves, Role, RoleTick
+from ludus.environment import EnvironmentSpec, Leaves, RoleTick
 from ludus.random import random_bits, random_floats, random_integers
 
 from ludus_probes.config import LuckConfig
-from ludus_probes.environment import ROLE, Indices, ProbeEnvironment, StatelessAgent, highlight
+from ludus_probes.environment import Indices, ProbeEnvironment, StatelessAgent, highlight, probe_spec
 
 
 def make_luck(config: LuckConfig, *, num_matches: int) -> ProbeEnvironment:
@@ -37,17 +37,11 @@ class _Luck:
     def __init__(self, config: LuckConfig) -> None:
         self._choices, self._length, self._spread = config.choices, config.ticks, config.spread
         hidden: dict[str, Space[Any]] = {"luck": spaces.Box(-config.spread, config.spread, (1,), np.float32)}
-        player = Role(
-            name=ROLE,
+        self.spec = probe_spec(
+            "luck",
             observation_space=spaces.Box(0.0, 1.0, (config.choices,), np.float32),
             action_space=spaces.Discrete(config.choices),
-            teams=(0,),
             privileged_space=spaces.Dict(hidden) if config.privileged else None,
-        )
-        self.spec = EnvironmentSpec(
-            name="luck",
-            roles=(player,),
-            turn="simultaneous",
             max_ticks=config.ticks,
             reward_range=(-config.spread / config.ticks, (1.0 + config.spread) / config.ticks),
         )

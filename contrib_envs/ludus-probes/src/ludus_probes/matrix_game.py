@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 from gymnasium import spaces
-from ludus.environment import EnvironmentSpec, Leaves, Role, RoleTick
+from ludus.environment import EnvironmentSpec, Leaves, RoleTick
 from ludus.errors import ConfigError
 from ludus.spaces import label_sizes
 
 from ludus_probes.config import MatrixFixedConfig, MatrixGameConfig
-from ludus_probes.environment import ROLE, Indices, ProbeEnvironment, highlight
+from ludus_probes.environment import Indices, ProbeEnvironment, highlight, probe_spec
 
 _NAMES = {
     "rock-paper-scissors": ("rock", "paper", "scissors"),
@@ -46,21 +46,16 @@ def _payoffs(config: MatrixGameConfig) -> np.ndarray:
 
 def _spec(config: MatrixGameConfig, payoffs: np.ndarray) -> EnvironmentSpec:
     choices = payoffs.shape[1]
-    player = Role(
-        name=ROLE,
+    return probe_spec(
+        "matrix-game",
         observation_space=spaces.Box(0.0, 1.0, (2 * choices + 2,), np.float32),
         action_space=spaces.Discrete(choices),
         teams=(0, 1),
-    )
-    return EnvironmentSpec(
-        name="matrix-game",
-        roles=(player,),
-        turn="simultaneous",
         max_ticks=config.rounds,
         zero_sum=not payoffs.sum(axis=0).any(),
         constant_sum=True,
         symmetric=np.array_equal(payoffs[0], payoffs[1].T),
-        reward_range=(min(0.0, float(payoffs.min())), max(0.0, float(payoffs.max()))),  # 0 before the first round
+        reward_range=(min(0.0, float(payoffs.min())), max(0.0, float(payoffs.max()))),
     )
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 from gymnasium import spaces
-from ludus.environment import EnvironmentSpec, Leaves, Role, RoleTick
+from ludus.environment import EnvironmentSpec, Leaves, RoleTick
 from ludus.random import random_bits, random_integers
 from ludus.spaces import label_sizes
 
 from ludus_probes.config import MemoryGameConfig
-from ludus_probes.environment import ROLE, Indices, ProbeEnvironment, highlight
+from ludus_probes.environment import Indices, ProbeEnvironment, highlight, probe_spec
 
 
 def make_memory_game(config: MemoryGameConfig, *, num_matches: int) -> ProbeEnvironment:
@@ -26,16 +26,10 @@ class _MemoryGame:
 
     def __init__(self, config: MemoryGameConfig) -> None:
         self._choices, self._delay, self._distractor = config.choices, config.delay, config.distractor
-        player = Role(
-            name=ROLE,
+        self.spec = probe_spec(
+            "memory-game",
             observation_space=spaces.Box(0.0, 1.0, (config.choices + 2,), np.float32),
             action_space=spaces.Discrete(config.choices),
-            teams=(0,),
-        )
-        self.spec = EnvironmentSpec(
-            name="memory-game",
-            roles=(player,),
-            turn="simultaneous",
             max_ticks=config.delay + 2,
             reward_range=(0.0, 1.0),
         )

@@ -7,65 +7,30 @@ from ludus import Component, hookimpl
 LUDUS_API = 1
 
 
+#: Summary of each probe. The game ``matrix-game`` is made by `matrix_game.make_matrix_game` from `MatrixGameConfig`.
+_SUMMARIES = {
+    "matrix-game": "two seats choose at once and a matrix pays them: rock-paper-scissors, pennies, any other",
+    "memory-game": "name in the end what was shown at the start: decided by memory",
+    "corridor": "a long way to the reward, a small one beside the start: decided by exploration",
+    "key-ring": "a few of many keys fit a lock, one of them opens it: decided by keeping to the action mask",
+    "labels": "three action labels, the first selects which other counts: decided by handling dependent labels",
+    "luck": "easy questions with random rewards known to critics: decided by a critic with privileged input",
+    "team-game": "a shared reward with noise that critics may observe: decided by a critic of the global state",
+    "targets": "choose one of a varying number of entities: decided by a network that knows no order",
+    "steer": "two real numbers must follow the observation: decided by continuous actions",
+}
+
+
 @hookimpl
 def ludus_register_environments() -> list[Component]:
     """Register the probes."""
-    return [
-        Component(
-            name="matrix-game",
-            factory="ludus_probes.matrix_game:make_matrix_game",
-            config="ludus_probes.config:MatrixGameConfig",
-            summary="two seats choose at once and a matrix pays them: rock-paper-scissors, pennies, any other",
-        ),
-        Component(
-            name="memory-game",
-            factory="ludus_probes.memory_game:make_memory_game",
-            config="ludus_probes.config:MemoryGameConfig",
-            summary="name in the end what was shown at the start: decided by memory",
-        ),
-        Component(
-            name="corridor",
-            factory="ludus_probes.corridor:make_corridor",
-            config="ludus_probes.config:CorridorConfig",
-            summary="a long way to the reward, a small one beside the start: decided by exploration",
-        ),
-        Component(
-            name="key-ring",
-            factory="ludus_probes.key_ring:make_key_ring",
-            config="ludus_probes.config:KeyRingConfig",
-            summary="a few of many keys fit a lock, one of them opens it: decided by keeping to the action mask",
-        ),
-        Component(
-            name="labels",
-            factory="ludus_probes.labels:make_labels",
-            config="ludus_probes.config:LabelsConfig",
-            summary="three action labels, the first selects which other counts: decided by handling dependent labels",
-        ),
-        Component(
-            name="luck",
-            factory="ludus_probes.luck:make_luck",
-            config="ludus_probes.config:LuckConfig",
-            summary="easy questions with random rewards known to critics: decided by a critic with privileged input",
-        ),
-        Component(
-            name="team-game",
-            factory="ludus_probes.team_game:make_team_game",
-            config="ludus_probes.config:TeamGameConfig",
-            summary="a shared reward with noise that critics may observe: decided by a critic of the global state",
-        ),
-        Component(
-            name="targets",
-            factory="ludus_probes.targets:make_targets",
-            config="ludus_probes.config:TargetsConfig",
-            summary="choose one of a varying number of entities: decided by a network that knows no order",
-        ),
-        Component(
-            name="steer",
-            factory="ludus_probes.steer:make_steer",
-            config="ludus_probes.config:SteerConfig",
-            summary="two real numbers must follow the observation: decided by continuous actions",
-        ),
-    ]
+    return [_probe(name, summary) for name, summary in _SUMMARIES.items()]
+
+
+def _probe(name: str, summary: str) -> Component:
+    module, options = name.replace("-", "_"), name.title().replace("-", "")
+    factory, config = f"ludus_probes.{module}:make_{module}", f"ludus_probes.config:{options}Config"
+    return Component(name=name, factory=factory, config=config, summary=summary)
 
 
 def _perfect(environment: str, factory: str, summary: str) -> Component:

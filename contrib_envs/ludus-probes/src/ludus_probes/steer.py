@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 from gymnasium import spaces
-from ludus.environment import EnvironmentSpec, Leaves, Role, RoleTick
+from ludus.environment import EnvironmentSpec, Leaves, RoleTick
 from ludus.random import random_bits, random_floats
 
 from ludus_probes.config import SteerConfig
-from ludus_probes.environment import ROLE, Indices, ProbeEnvironment, StatelessAgent
+from ludus_probes.environment import Indices, ProbeEnvironment, StatelessAgent, probe_spec
 
 _SEEN = 3  # numbers in an observation
 
@@ -42,16 +42,10 @@ class _Steer:
 
     def __init__(self, config: SteerConfig) -> None:
         self._steps, self._tolerance = config.steps, config.tolerance
-        player = Role(
-            name=ROLE,
+        self.spec = probe_spec(
+            "steer",
             observation_space=spaces.Box(-1.0, 1.0, (_SEEN,), np.float32),
             action_space=spaces.Box(-1.0, 1.0, (2,), np.float32),
-            teams=(0,),
-        )
-        self.spec = EnvironmentSpec(
-            name="steer",
-            roles=(player,),
-            turn="simultaneous",
             max_ticks=config.steps,
             perfect_information=True,
             reward_range=(-8.0, 0.0),

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 from gymnasium import spaces
-from ludus.environment import EnvironmentSpec, Leaves, Role, RoleTick
+from ludus.environment import EnvironmentSpec, Leaves, RoleTick
 from ludus.random import random_bits, random_integers
 
 from ludus_probes.config import TargetsConfig
-from ludus_probes.environment import ROLE, Indices, ProbeEnvironment, StatelessAgent, highlight
+from ludus_probes.environment import Indices, ProbeEnvironment, StatelessAgent, highlight, probe_spec
 
 #: Number of places for entities.
 PLACES = 8
@@ -46,16 +46,10 @@ class _Targets:
             "sought": spaces.Box(0.0, 1.0, (config.kinds,), np.float32),
             "button": spaces.Box(0.0, 1.0, (config.buttons,), np.float32),
         }
-        player = Role(
-            name=ROLE,
+        self.spec = probe_spec(
+            "targets",
             observation_space=spaces.Dict(leaves),
             action_space=spaces.MultiDiscrete([config.buttons, PLACES]),
-            teams=(0,),
-        )
-        self.spec = EnvironmentSpec(
-            name="targets",
-            roles=(player,),
-            turn="simultaneous",
             max_ticks=1,
             perfect_information=True,
             reward_range=(0.0, 1.0),

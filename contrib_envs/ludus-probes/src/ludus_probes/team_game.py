@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 from gymnasium import Space, spaces
-from ludus.environment import EnvironmentSpec, Leaves, Role, RoleTick
+from ludus.environment import EnvironmentSpec, Leaves, RoleTick
 from ludus.random import random_bits, random_floats, random_integers
 
 from ludus_probes.config import TeamGameConfig
-from ludus_probes.environment import ROLE, Indices, ProbeEnvironment, StatelessAgent, highlight
+from ludus_probes.environment import Indices, ProbeEnvironment, StatelessAgent, highlight, probe_spec
 
 
 def make_team_game(config: TeamGameConfig, *, num_matches: int) -> ProbeEnvironment:
@@ -33,18 +33,13 @@ def _spec(config: TeamGameConfig) -> EnvironmentSpec:
         "signs": spaces.Box(0.0, 1.0, (seats, config.choices), np.float32),
         "offset": spaces.Box(-config.offset, config.offset, (1,), np.float32),
     }
-    player = Role(
-        name=ROLE,
+    lowest = 0.0 if config.teams == 1 else -1.0
+    return probe_spec(
+        "team-game",
         observation_space=spaces.Box(0.0, 1.0, (config.choices,), np.float32),
         action_space=spaces.Discrete(config.choices),
         teams=tuple(team for team in range(config.teams) for _ in range(config.members)),
         privileged_space=spaces.Dict(hidden),
-    )
-    lowest = 0.0 if config.teams == 1 else -1.0
-    return EnvironmentSpec(
-        name="team-game",
-        roles=(player,),
-        turn="simultaneous",
         max_ticks=1,
         zero_sum=config.teams == 2,
         constant_sum=config.teams == 2,

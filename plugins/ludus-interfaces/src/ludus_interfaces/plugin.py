@@ -20,55 +20,27 @@ def ludus_register_environments() -> list[Component]:
     ]
 
 
+#: Summary of each interface. ``frame-stack`` is made by `factories.frame_stack` from `FrameStackConfig`.
+_SUMMARIES = {
+    "flatten": "All observation leaves as one float32 vector",
+    "frame-stack": "The observations of the last few decisions together",
+    "merge-labels": "Several action labels as one label with a choice for every combination",
+    "one-hot": "Discrete observation leaves as one-hot vectors",
+    "reward-parts": "The reward as a weighted sum of its named parts, which can fade or count once per match",
+    "scale-observation": "Bounded observation leaves scaled to one range",
+    "scale-reward": "Rewards times a factor, optionally clipped",
+    "select-leaves": "Only some of the observation leaves",
+}
+_WITHOUT_OPTIONS = ("flatten",)
+
+
 @hookimpl
 def ludus_register_interfaces() -> list[Component]:
     """Register the interfaces."""
-    return [
-        Component(
-            name="flatten",
-            factory="ludus_interfaces.factories:flatten",
-            summary="All observation leaves as one float32 vector",
-        ),
-        Component(
-            name="frame-stack",
-            factory="ludus_interfaces.factories:frame_stack",
-            config="ludus_interfaces.config:FrameStackConfig",
-            summary="The observations of the last few decisions together",
-        ),
-        Component(
-            name="merge-labels",
-            factory="ludus_interfaces.factories:merge_labels",
-            config="ludus_interfaces.config:MergeLabelsConfig",
-            summary="Several action labels as one label with a choice for every combination",
-        ),
-        Component(
-            name="one-hot",
-            factory="ludus_interfaces.factories:one_hot",
-            config="ludus_interfaces.config:OneHotConfig",
-            summary="Discrete observation leaves as one-hot vectors",
-        ),
-        Component(
-            name="reward-parts",
-            factory="ludus_interfaces.factories:reward_parts",
-            config="ludus_interfaces.config:RewardPartsConfig",
-            summary="The reward as a weighted sum of its named parts, which can fade or count once per match",
-        ),
-        Component(
-            name="scale-observation",
-            factory="ludus_interfaces.factories:scale_observation",
-            config="ludus_interfaces.config:ScaleObservationConfig",
-            summary="Bounded observation leaves scaled to one range",
-        ),
-        Component(
-            name="scale-reward",
-            factory="ludus_interfaces.factories:scale_reward",
-            config="ludus_interfaces.config:ScaleRewardConfig",
-            summary="Rewards times a factor, optionally clipped",
-        ),
-        Component(
-            name="select-leaves",
-            factory="ludus_interfaces.factories:select_leaves",
-            config="ludus_interfaces.config:SelectLeavesConfig",
-            summary="Only some of the observation leaves",
-        ),
-    ]
+    return [_interface(name, summary) for name, summary in _SUMMARIES.items()]
+
+
+def _interface(name: str, summary: str) -> Component:
+    config = None if name in _WITHOUT_OPTIONS else f"ludus_interfaces.config:{name.title().replace('-', '')}Config"
+    factory = f"ludus_interfaces.factories:{name.replace('-', '_')}"
+    return Component(name=name, factory=factory, config=config, summary=summary)
