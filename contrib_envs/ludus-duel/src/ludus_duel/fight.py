@@ -47,23 +47,16 @@ class Fight:
         count = 2 * num_matches
         self.config, self.tables = config, make_tables(config)
         self.opponent = np.arange(count) ^ 1
-        self.move = np.zeros(count, np.int64)
-        self.move_ticks = np.zeros(count, np.int64)
+        self._counters = np.zeros((5, count), np.int64)
+        self.move, self.move_ticks, self.turn_ticks, self.stamina_pause, self.free_ticks = self._counters
+        self.resolved, self.exhausted, self.scored = np.zeros((3, count), bool)
+        self.room, self.walk, self.speed = np.zeros((3, count))
         self.age = np.zeros(count, np.int64)
-        self.resolved = np.zeros(count, bool)
         self.stance = np.ones(count, np.int64)
         self.new_stance = np.ones(count, np.int64)
-        self.turn_ticks = np.zeros(count, np.int64)
         self.health = np.full(count, config.health, np.float64)
         self.stamina = np.full(count, config.stamina, np.float64)
-        self.stamina_pause = np.zeros(count, np.int64)
-        self.exhausted = np.zeros(count, bool)
-        self.room = np.zeros(count)
-        self.walk = np.zeros(count)
-        self.speed = np.zeros(count)
-        self.free_ticks = np.zeros(count, np.int64)
         self.unhurt_ticks = np.full(count, _LONG_AGO)
-        self.scored = np.zeros(count, bool)
         self._pause_ticks = ticks_of(config.stamina_pause_ms, config)
 
     def start(self, fighters: np.ndarray, *, room: np.ndarray, health: np.ndarray, stamina: np.ndarray) -> None:
@@ -71,16 +64,8 @@ class Fight:
         self.room[fighters], self.health[fighters], self.stamina[fighters] = room, health, stamina
         self.exhausted[fighters] = stamina <= 0
         self.stance[fighters] = self.new_stance[fighters] = 1
-        for array in (
-            self.move,
-            self.move_ticks,
-            self.resolved,
-            self.turn_ticks,
-            self.stamina_pause,
-            self.free_ticks,
-            self.speed,
-            self.scored,
-        ):
+        self._counters[:, fighters] = 0
+        for array in (self.resolved, self.speed, self.scored):
             array[fighters] = 0
         self.unhurt_ticks[fighters] = _LONG_AGO
         self.age[fighters] = self.tables.offset

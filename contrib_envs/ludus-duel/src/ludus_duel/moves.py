@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from attrs import evolve, frozen
 
 from ludus_duel.actions import ACTIONS, SIDES
@@ -9,32 +11,9 @@ from ludus_duel.config import DuelRules
 
 #: What observations show of an animation, besides its side.
 KINDS = (
-    "idle",
-    "light",
-    "heavy",
-    "lunge",
-    "feint-light",
-    "strike",
-    "bash",
-    "sweep",
-    "guard-break",
-    "throw",
-    "parry",
-    "dodge-left",
-    "dodge-right",
-    "dodge-forward",
-    "dodge-back",
-    "feint",
-    "breathe",
-    "hurt",
-    "recoil",
-    "parried",
-    "guard",
-    "held",
-    "broken",
-    "thrown",
-    "fallen",
-    "release",
+    *("idle", "light", "heavy", "lunge", "feint-light", "strike", "bash", "sweep", "guard-break", "throw", "parry"),
+    *("dodge-left", "dodge-right", "dodge-forward", "dodge-back", "feint", "breathe"),
+    *("hurt", "recoil", "parried", "guard", "held", "broken", "thrown", "fallen", "release"),
 )
 
 #: When a fighter may decide: never, freely, or in a window of an animation.
@@ -104,6 +83,12 @@ class Move:
     open_ms: tuple[int, int] = (0, 0)
 
 
+def _attack(name: str, kind: str, form: str, times_ms: tuple[int, int, int], **properties: Any) -> Move:
+    """Return an attack with the given startup, active and recovery times."""
+    times = dict(zip(("startup_ms", "active_ms", "recovery_ms"), times_ms, strict=True))
+    return Move(name=name, kind=kind, form=form, **times, **properties)
+
+
 def make_moves(rules: DuelRules) -> tuple[Move, ...]:
     """Return all moves; move 0 is idle."""
     idle = Move(name="idle", kind="idle", startup_ms=0, guards=True, alert=True, window="free")
@@ -114,14 +99,12 @@ def make_moves(rules: DuelRules) -> tuple[Move, ...]:
 def _sided(rules: DuelRules, side: int) -> list[Move]:
     """Return the strikes and the parry of one side."""
     name, heavy_ms = SIDES[side], rules.heavy_startup_ms
-    light = Move(
-        name=f"light-{name}",
-        kind="light",
-        form="strike",
+    light = _attack(
+        f"light-{name}",
+        "light",
+        "strike",
+        (rules.light_startup_ms, 100, 400),
         side=side,
-        startup_ms=rules.light_startup_ms,
-        active_ms=100,
-        recovery_ms=400,
         damage=rules.light_damage,
         cost=rules.light_cost,
         reach_cm=220.0,
@@ -139,14 +122,12 @@ def _sided(rules: DuelRules, side: int) -> list[Move]:
         reach_cm=160.0,
         glide_cm=0.0,
     )
-    heavy = Move(
-        name=f"heavy-{name}",
-        kind="heavy",
-        form="strike",
+    heavy = _attack(
+        f"heavy-{name}",
+        "heavy",
+        "strike",
+        (heavy_ms, 200, 500),
         side=side,
-        startup_ms=heavy_ms,
-        active_ms=200,
-        recovery_ms=500,
         damage=rules.heavy_damage,
         chip=rules.chip * rules.heavy_damage,
         cost=rules.heavy_cost,
@@ -171,40 +152,27 @@ def _sided(rules: DuelRules, side: int) -> list[Move]:
 
 def _strikes(rules: DuelRules) -> list[Move]:
     """Return the strikes out of a dodge, and the sweep."""
-    strike = Move(
-        name="strike-left",
-        kind="strike",
-        form="strike",
+    strike = _attack(
+        "strike-left",
+        "strike",
+        "strike",
+        (400, 100, 500),
         side=0,
-        startup_ms=400,
-        active_ms=100,
-        recovery_ms=500,
         damage=1.4 * rules.light_damage,
         cost=12.0,
         reach_cm=240.0,
         glide_cm=60.0,
         parried="parried-long",
     )
-    bash = Move(
-        name="bash",
-        kind="bash",
-        form="strike",
-        startup_ms=300,
-        active_ms=100,
-        recovery_ms=200,
-        cost=15.0,
-        reach_cm=180.0,
-        glide_cm=60.0,
-        stun="hurt-long",
+    bash = _attack(
+        "bash", "bash", "strike", (300, 100, 200), cost=15.0, reach_cm=180.0, glide_cm=60.0, stun="hurt-long"
     )
-    sweep = Move(
-        name="sweep",
-        kind="sweep",
-        form="strike",
+    sweep = _attack(
+        "sweep",
+        "sweep",
+        "strike",
+        (600, 200, 700),
         side=0,
-        startup_ms=600,
-        active_ms=200,
-        recovery_ms=700,
         damage=1.6 * rules.light_damage,
         cost=40.0,
         reach_cm=240.0,
@@ -219,28 +187,8 @@ def _strikes(rules: DuelRules) -> list[Move]:
 
 def _grips() -> list[Move]:
     """Return guard breaks, throws, and the moves that follow or end a hold."""
-    grab = Move(
-        name="guard-break",
-        kind="guard-break",
-        form="grab",
-        startup_ms=400,
-        active_ms=100,
-        recovery_ms=500,
-        cost=12.0,
-        reach_cm=180.0,
-        glide_cm=60.0,
-    )
-    throw = Move(
-        name="throw-forward",
-        kind="throw",
-        form="throw",
-        startup_ms=200,
-        active_ms=100,
-        recovery_ms=300,
-        damage=4.0,
-        cost=10.0,
-        reach_cm=300.0,
-    )
+    grab = _attack("guard-break", "guard-break", "grab", (400, 100, 500), cost=12.0, reach_cm=180.0, glide_cm=60.0)
+    throw = _attack("throw-forward", "throw", "throw", (200, 100, 300), damage=4.0, cost=10.0, reach_cm=300.0)
     return [
         grab,
         evolve(grab, name="feint-guard-break", cost=18.0, glide_cm=40.0),

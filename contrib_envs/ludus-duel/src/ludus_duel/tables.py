@@ -18,13 +18,7 @@ ANIMATION_NAMES = (
     *(f"animation-{kind}" for kind in KINDS),
     *(f"side-{side}" for side in SIDES),
     *(f"phase-{phase}" for phase in PHASES),
-    "progress",
-    "elapsed",
-    "remaining",
-    "until-landing",
-    "invulnerable",
-    "may-feint",
-    "may-counter",
+    *("progress", "elapsed", "remaining", "until-landing", "invulnerable", "may-feint", "may-counter"),
 )
 _HORIZON_S = 2.0  # a time of 1 in observations
 

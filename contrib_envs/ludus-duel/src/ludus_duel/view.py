@@ -20,18 +20,8 @@ _STANCE_NAMES = (
 _BODY_NAMES = ("health", "stamina", "exhausted", "stamina-pause", "guard", "landed", "speed", "free-for", "unhurt")
 _FIGHTER_NAMES = (*ANIMATION_NAMES, *_STANCE_NAMES, *_BODY_NAMES)
 _BETWEEN_NAMES = (
-    "distance",
-    "own-room",
-    "opponent-room",
-    "time-left",
-    "lead",
-    "in-light-reach",
-    "in-heavy-reach",
-    "in-grab-reach",
-    "threatened",
-    "covered",
-    "parry-now",
-    "both-free",
+    *("distance", "own-room", "opponent-room", "time-left", "lead", "in-light-reach", "in-heavy-reach"),
+    *("in-grab-reach", "threatened", "covered", "parry-now", "both-free"),
 )
 
 _ANIMATION = slice(0, len(ANIMATION_NAMES))

@@ -7,44 +7,33 @@ from ludus import Component, hookimpl
 LUDUS_API = 1
 
 
+def _network(name: str, module: str, config: str, summary: str) -> Component:
+    factory = f"ludus_networks.{module}:make_{name}"
+    return Component(name=name, factory=factory, config=f"ludus_networks.config:{config}", summary=summary)
+
+
 @hookimpl
 def ludus_register_networks() -> list[Component]:
     """Register ``mlp``, ``conv``, ``modular``, and the networks of papers ``aet``, ``dis`` and ``hok``."""
     return [
-        Component(
-            name="mlp",
-            factory="ludus_networks.network:make_mlp",
-            config="ludus_networks.config:MLPConfig",
-            summary="multi-layer perceptron over all observation leaves, flattened",
+        _network("mlp", "network", "MLPConfig", "multi-layer perceptron over all observation leaves, flattened"),
+        _network(
+            "conv", "network", "ConvConfig", "convolutions over board or image leaves, joined with all other leaves"
         ),
-        Component(
-            name="conv",
-            factory="ludus_networks.network:make_conv",
-            config="ludus_networks.config:ConvConfig",
-            summary="convolutions over board or image leaves, joined with all other leaves",
+        _network(
+            "modular",
+            "modular",
+            "ModularConfig",
+            "encoders of vectors, images, entities; torso, recurrent core, heads, attention; all optional",
         ),
-        Component(
-            name="modular",
-            factory="ludus_networks.modular:make_modular",
-            config="ludus_networks.config:ModularConfig",
-            summary="encoders of vectors, images, entities; torso, recurrent core, heads, attention; all optional",
+        _network(
+            "aet",
+            "presets",
+            "AETConfig",
+            "residual image encoder, an encoder per leaf, pooled entities [Asymmetric-Evolution Training]",
         ),
-        Component(
-            name="aet",
-            factory="ludus_networks.presets:make_aet",
-            config="ludus_networks.config:AETConfig",
-            summary="residual image encoder, an encoder per leaf, pooled entities [Asymmetric-Evolution Training]",
+        _network(
+            "dis", "presets", "DISConfig", "six dense layers, three shared by policy and value [Diversity is Strength]"
         ),
-        Component(
-            name="dis",
-            factory="ludus_networks.presets:make_dis",
-            config="ludus_networks.config:DISConfig",
-            summary="six dense layers, three shared by policy and value [Diversity is Strength]",
-        ),
-        Component(
-            name="hok",
-            factory="ludus_networks.presets:make_hok",
-            config="ludus_networks.config:HoKConfig",
-            summary="image, units by type, LSTM, target attention [Honor of Kings]",
-        ),
+        _network("hok", "presets", "HoKConfig", "image, units by type, LSTM, target attention [Honor of Kings]"),
     ]
