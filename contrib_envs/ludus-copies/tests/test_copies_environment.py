@@ -391,7 +391,7 @@ def test_workers_exit_with_their_parent(tmp_path) -> None:
         import subprocess, sys, time
         from ludus_copies import Copies
         copies = Copies("toy_bids:Bids", {}, num_matches=2, workers=2)
-        print(*(worker._process.pid for worker in copies._rows._workers), flush=True)
+        print(*(worker._process.pid for worker in copies._games._workers), flush=True)
         time.sleep(60)
     """)
     environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
