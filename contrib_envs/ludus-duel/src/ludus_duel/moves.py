@@ -85,8 +85,9 @@ class Move:
 
 def _attack(name: str, kind: str, form: str, times_ms: tuple[int, int, int], **properties: Any) -> Move:
     """Return an attack with the given startup, active and recovery times."""
-    times = dict(zip(("startup_ms", "active_ms", "recovery_ms"), times_ms, strict=True))
-    return Move(name=name, kind=kind, form=form, **times, **properties)
+    startup, active, recovery = times_ms
+    properties |= {"startup_ms": startup, "active_ms": active, "recovery_ms": recovery}
+    return Move(name=name, kind=kind, form=form, **properties)
 
 
 def make_moves(rules: DuelRules) -> tuple[Move, ...]:
