@@ -60,6 +60,6 @@ def test_wheels_install_and_train(wheels, environment, tmp_path):
     located = run(python, "-c", "import ludus; print(ludus.__file__)", cwd=tmp_path)
     assert Path(located.strip()).is_relative_to(environment)
     example = ROOT / "examples" / "connect4.toml"
-    output = run(ludus, "train", example, "--run", tmp_path / "demo", "--minutes", "0.1", cwd=tmp_path)
+    output = run(ludus, "train", example, "--run", tmp_path / "demo", "--minutes", "0.5", cwd=tmp_path)
     assert "against minimax3" in output
     run(ludus, "league", "verify", tmp_path / "demo", cwd=tmp_path)
