@@ -43,7 +43,7 @@ def worker_pool(session):
 
 @pytest.fixture
 def gateway(worker_pool):
-    """Return the end by which a gateway speaks to that crew."""
+    """Return the endpoint by which a gateway sends to that worker pool."""
     endpoint = ZmqEndpoint(GATEWAY)
     endpoint.connect(COORDINATOR, ipc_address(worker_pool._sockets, COORDINATOR))
     yield endpoint

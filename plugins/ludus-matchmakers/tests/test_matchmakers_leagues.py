@@ -93,7 +93,7 @@ def test_msm_counts_draws_as_half_a_win():
 
 
 def test_without_a_model_msm_is_self_play():
-    """Nothing else is left."""
+    """There is no other opponent."""
     empty = fake_leagues()["nothing frozen"]
     assert MSM(alpha=0.0).next_fixture(empty, "main-agent", rng()).opponents == ("main-agent@0+",)
 
@@ -143,7 +143,7 @@ def test_the_minimax_main_agent_begins_with_the_anchors():
 
 
 def test_an_exploiter_meets_the_newest_model_of_the_main_agent():
-    """Not its live weights; those stand in before there is a model."""
+    """Not its live weights; they are the fallback before there is a model."""
     assert opponent_shares(LatestFrozen(), league(), "exploiter", questions=20) == {"main@3": 1.0}
     assert opponent_shares(LatestFrozen(["exploiter"]), league(), "main", questions=20) == {"exploiter@2": 1.0}
     alone = fake_leagues()["nothing frozen"]
@@ -156,7 +156,7 @@ def test_an_exploiter_of_one_side_meets_the_other():
 
 
 def test_an_unknown_player_is_named():
-    """Together with those there are."""
+    """The error lists the existing ones."""
     with pytest.raises(ConfigError, match="no player 'mian'; players are main, exploiter"):
         LatestFrozen(["mian"]).next_fixture(league(), "main", rng())
 
@@ -226,7 +226,7 @@ def test_an_exploiter_that_cannot_win_learns_from_earlier_models():
 
 
 def test_an_exploiter_that_wins_meets_the_live_weights():
-    """From 20 % on; so it does as long as nothing is known."""
+    """From 20 % on; the same applies without matches."""
     results = {("exploiter@2+", "main@3+"): (20, 0, 80)}
     made = Curriculum(["main"], prior_matches=0.0)
     assert opponent_shares(made, attrs.evolve(league(), results=results), "exploiter", questions=50) == {"main@3+": 1.0}
@@ -253,8 +253,8 @@ def test_an_uneven_game_has_its_equilibrium():
     np.testing.assert_allclose(column, [1 / 3, 2 / 3], atol=0.02)
 
 
-def test_where_nothing_is_known_everybody_is_played():
-    """Uniformly, also without a prior."""
+def test_without_matches_the_equilibrium_is_uniform():
+    """Also without a prior."""
     for prior in (0.0, 2.0):
         shares = opponent_shares(Nash(prior_matches=prior), league(), "main", questions=3000)
         assert shares == {model: pytest.approx(1 / 3, abs=0.03) for model in MAIN.models}
@@ -262,7 +262,7 @@ def test_where_nothing_is_known_everybody_is_played():
 
 @given(st.integers(1, 8), st.integers(1, 8), st.integers(0, 10_000))
 @settings(deadline=None, max_examples=40)
-def test_nobody_gains_by_leaving_the_equilibrium(rows, columns, seed):
+def test_no_pure_strategy_beats_the_equilibrium(rows, columns, seed):
     """More than the tolerance, in any game."""
     rates = np.random.default_rng(seed).random((rows, columns))
     row, column = equilibrium(rates)
@@ -270,7 +270,7 @@ def test_nobody_gains_by_leaving_the_equilibrium(rows, columns, seed):
     assert (row.sum(), column.sum()) == (pytest.approx(1), pytest.approx(1))
 
 
-def test_nash_meets_those_who_win_against_each_other():
+def test_nash_chooses_the_models_that_beat_the_others():
     """Model 3 beats both others, so it alone is played."""
     results = {("main@3", "main@1"): (90, 0, 10), ("main@3", "main@2"): (90, 0, 10)}
     made = FakeLeague(players=[MAIN], results=results)

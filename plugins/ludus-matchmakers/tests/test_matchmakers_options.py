@@ -199,14 +199,14 @@ def build(name):
     return component.load_factory()(component.load_config()(), build=build)
 
 
-def test_names_tell_matchmakers_from_rules():
-    """What follows looks both up by their names."""
+def test_matchmakers_and_rules_have_different_names():
+    """The other tests look both up by name."""
     assert MATCHMAKERS.keys().isdisjoint(RULES)
 
 
 @pytest.mark.parametrize("name", COMPONENTS)
-def test_every_option_has_a_value_of_its_own_here(name):
-    """None is left at its default: one that is forgotten on the way would not be missed."""
+def test_every_option_has_a_test_value_other_than_its_default(name):
+    """Otherwise an option that is not passed on would not be noticed."""
     config = COMPONENTS[name].load_config()
     given, _ = BUILT[name]
     default = config()
@@ -216,7 +216,7 @@ def test_every_option_has_a_value_of_its_own_here(name):
 
 
 @pytest.mark.parametrize("name", COMPONENTS)
-def test_every_option_reaches_what_is_built(name):
+def test_every_option_is_passed_to_the_object(name):
     """All values of the configuration are those of the object, and what is no option has its own value."""
     component = COMPONENTS[name]
     given, expected = BUILT[name]
@@ -226,7 +226,7 @@ def test_every_option_reaches_what_is_built(name):
 
 @pytest.mark.parametrize("name", sorted(COMPONENTS.keys() - {"alphastar-league-exploiter", "minimax-main"}))
 def test_defaults_of_options_are_those_of_the_objects(name):
-    """Who makes one in Python gets what a file gets; those left out are a PFSP of another kind."""
+    """Objects made in Python equal those made from a file; those left out are a PFSP of another kind."""
     component = COMPONENTS[name]
     made = component.load_factory()(component.load_config()(), **({"build": build} if name in MATCHMAKERS else {}))
     for part in (made, getattr(made, "screening", None)):
@@ -237,8 +237,8 @@ def test_defaults_of_options_are_those_of_the_objects(name):
 
 
 @pytest.mark.parametrize("name", ["ada", "alphastar", "freeze-when", "generations"])
-def test_more_matches_than_are_ever_counted_of_late_are_refused(name):
-    """As the weight of a match halves with every 256 later ones, a pair never has 370: who waits for them is idle."""
+def test_more_recent_matches_than_possible_raise(name):
+    """The weight of a match halves with every 256 later ones, so a pair never has 370 and the rule would not act."""
     payoffs, config = Payoffs(lambda participant: [(participant, 1.0)]), COMPONENTS[name].load_config()
     for _ in range(100):
         payoffs.add_recent("main", "other", np.array([100, 0, 0]))

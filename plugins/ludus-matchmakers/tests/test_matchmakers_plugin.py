@@ -29,7 +29,7 @@ def test_the_default_mixture_is_that_of_the_paper():
 
 @pytest.mark.parametrize("weights", [{}, {"pfsp": 0}, {"pfsp": -1.0}, {"pfsp": "much"}, {"pfsp": float("nan")}])
 def test_weights_must_be_shares(weights):
-    """Empty, all zero, negative and non-numbers are refused with the words for what is expected."""
+    """Empty, all zero, negative and non-numbers raise an error that names what is expected."""
     with pytest.raises(ValueError, match="a table of matchmaker names with numbers"):
         MixtureConfig(weights=weights)
 
@@ -44,7 +44,7 @@ def test_weights_must_be_shares(weights):
         ),
     ],
 )
-def test_what_would_end_a_run_later_is_found_before(tmp_path, monkeypatch, options, problem):
+def test_errors_of_a_later_time_are_found_at_the_start(tmp_path, monkeypatch, options, problem):
     """A part with a small weight, and a modifier for a weaker side."""
     monkeypatch.setenv("LUDUS_ALLOW_PLUGINS", "dummy,ratings,matchmakers")
     path = tmp_path / "run.toml"

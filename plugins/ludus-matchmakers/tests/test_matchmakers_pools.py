@@ -51,7 +51,7 @@ def test_an_empty_pool_is_warned_of_once(caplog):
 
 
 def test_in_an_asymmetric_game_own_pools_are_those_of_the_other_side():
-    """A cat learns from mice, also from the pools with an ending, and never meets cats."""
+    """A cat learns from mice, also from the pools with a suffix, and never meets cats."""
     league = attrs.evolve(SIDES, pools={"mouse/long": ("mouse@1",), "cat/long": ("cat@1",)})
     assert pool_opponents(league, "cat", 1, pools=["own/long"]) == ("mouse@1",)
     assert pool_opponents(league, "cat", 1, pools=["*"]) == ("mouse@1", "mouse@2")
@@ -117,7 +117,7 @@ def test_every_so_many_seconds_a_model_is_kept():
 
 
 def test_models_of_others_in_the_long_pool_do_not_count():
-    """A person may put them there: the next of the player's own enters when it would have without them."""
+    """A user may add them: the next model of the player's own enters when it would have without them."""
     enters = [PoolChange(pool="main/long", model="main@3", enters=True)]
     league = attrs.evolve(LEAGUE, pools={"main/long": ("other@2",)}, frozen={"main@3": 100.0, "other@2": 99.0})
     assert enter_long_pool(league, "main", "main@3", every_models=3) == enters
@@ -127,8 +127,8 @@ def test_models_of_others_in_the_long_pool_do_not_count():
     assert enter_long_pool(later, "main", "main@3", every_models=3) == []
 
 
-def test_nothing_is_kept_unless_asked_for():
-    """By default there is no such pool."""
+def test_by_default_no_model_is_kept():
+    """There is no long pool then."""
     assert enter_long_pool(grown(9), "main", "main@9") == []
 
 

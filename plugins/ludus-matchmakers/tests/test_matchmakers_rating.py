@@ -57,8 +57,8 @@ def test_the_least_certain_pair_comes_first():
     ) == {frozenset({"a", "b"})}
 
 
-def test_known_pairs_are_not_asked_for():
-    """Enough matches, or a small deviation, end the questions."""
+def test_certain_pairs_are_not_chosen():
+    """Enough matches, or a small deviation, end the rating matches of a pair."""
     results = {("main@6", "a"): (30, 0, 10)}
     league = FakeLeague(players=[MAIN], anchors=("a",), results=results)
     assert asked(Uncertain(recent_models=0, enough_matches=40), league) == {None}
@@ -66,7 +66,7 @@ def test_known_pairs_are_not_asked_for():
     assert asked(Uncertain(recent_models=0, enough_matches=41, deviation=0.0671), league) == {None}
 
 
-def test_the_newest_models_meet_recent_ones_of_everybody():
+def test_the_newest_models_meet_recent_ones_of_all_players():
     """Their own, and the newest of others."""
     league = FakeLeague(players=[MAIN, fake_player("other", 3)])
     assert asked(Uncertain(recent_models=1), league) == {
@@ -113,8 +113,8 @@ def test_rating_matches_are_divided_by_weights():
     assert found["x", "y"] / 2000 == pytest.approx(0.75, abs=0.03)
 
 
-def test_one_with_nothing_to_ask_leaves_its_share_to_the_others():
-    """And one of weight 0 is never asked."""
+def test_a_part_without_a_pair_leaves_its_share_to_the_others():
+    """A part of weight 0 is never chosen."""
     league, parts = FakeLeague(players=[MAIN]), {"a": Asks(None), "b": Asks(("y", "z")), "c": Asks(("x", "x"))}
     assert RatingMixture(parts=parts, weights={"a": 99, "b": 1, "c": 0}).next_evaluation(league, rng()) == ("y", "z")
     assert RatingMixture(parts=parts, weights={"a": 1, "b": 0}).next_evaluation(league, rng()) is None
@@ -214,7 +214,7 @@ def test_a_pool_shared_by_no_player_is_an_error():
         decide(attrs.evolve(SUPERIOR, shared={"foreign": ("other",)}), league())
 
 
-def test_the_top_pool_keeps_its_best_who_wait_for_a_person():
+def test_the_best_of_the_top_pool_become_finalists():
     """Once they have played each other."""
     pools = {"top": ("main@1", "main@4"), "main/superior": ("main@1", "main@4"), "final": ("main@1",)}
     made = league(pools=pools, ratings={"main@4": 5}, results=matches(("main@1", "main@4")))
@@ -222,14 +222,14 @@ def test_the_top_pool_keeps_its_best_who_wait_for_a_person():
     assert decide(SUPERIOR, attrs.evolve(made, results={})) == []
 
 
-def test_the_first_superior_models_wait_at_once():
+def test_the_first_superior_models_are_finalists_at_once():
     """There are no models to compare them with."""
     pools = {"top": ("main@2",), "main/superior": ("main@2",)}
     assert decide(SUPERIOR, league(3, pools=pools)) == [("final", "main@2", True)]
     assert decide(SUPERIOR, league(3, pools={**pools, "final": ("main@2",)})) == []
 
 
-def test_whom_a_person_has_judged_does_not_wait_again():
+def test_judged_models_are_not_finalists_again():
     """Neither the promoted nor the rejected."""
     pools = {"top": ("main@2",), "main/superior": ("main@2",), "rejected": ("main@2",), "final": ("main@2",)}
     rule = attrs.evolve(SUPERIOR, judged=("promoted", "rejected"))

@@ -109,7 +109,7 @@ def test_draws_count_half_for_ada():
 
 
 def test_ada_waits_for_enough_matches():
-    """One match proves nothing."""
+    """One match is not enough."""
     assert decide(attrs.evolve(AETS, enough_matches=51), sides(0, 50)) == []
 
 
@@ -249,7 +249,7 @@ def test_the_main_agent_must_beat_all_models_again():
 
 
 def test_generations_follow_each_other():
-    """In a world of strength: models of both in turn, and exploiters start from nothing each time."""
+    """In a world of strength: models of both in turn, and exploiters are reset each time."""
     main = SyntheticPlayer(matchmaker=PFSP(["*"], uniform=0.1), freeze_every=0, rate=3.0)
     exploiter = SyntheticPlayer(matchmaker=LatestFrozen(), freeze_every=0, rate=6.0)
     league = SyntheticLeague(
@@ -368,8 +368,8 @@ def test_a_main_exploiter_must_beat_the_live_main_agent():
     assert decide(LEAGUE_RULE, alphastar(10, {("exploiter@1+", "main@1"): (10, 0, 0)})) == []
 
 
-def test_the_others_must_beat_every_model_of_the_league():
-    """One that is not beaten is enough to go on."""
+def test_other_players_must_beat_every_model_of_the_league():
+    """A single unbeaten model keeps them training."""
     models = ("main@1", "exploiter@1", "hunter@1")
     results = {(f"{name}@1+", model): (8, 0, 2) for name in ("main", "hunter") for model in models}
     assert [change.player for change in decide(LEAGUE_RULE, alphastar(10, results))] == ["main", "hunter"]

@@ -77,8 +77,8 @@ def test_known_strengths_are_recovered(draw):
     assert np.mean(np.abs(errors)) < 1.3
 
 
-def test_the_standard_errors_are_honest():
-    """Over many simulated leagues, the errors have about the size that the fit claims."""
+def test_the_standard_errors_match_the_errors():
+    """Over many simulated leagues, the errors have about the size of the standard errors."""
     strengths = {"random": 0.0, "a": 150.0, "b": -100.0, "c": 300.0}
     errors = []
     for seed in range(60):
@@ -112,7 +112,7 @@ def test_the_scale_starts_at_the_random_anchor():
 
 
 def test_without_anchors_the_mean_is_0():
-    """The prior alone places the scale."""
+    """Only the prior determines the origin of the scale."""
     ratings = ratings_of(table_of({("a", "b"): (9, 0, 1), ("b", "c"): (7, 1, 2)}))
     assert sum(rating.mean for rating in ratings.values()) == pytest.approx(0, abs=1e-6)
 
@@ -136,8 +136,8 @@ def test_groups_that_never_met_can_be_rated():
     counts=st.lists(st.tuples(st.integers(0, 40), st.integers(0, 40), st.integers(0, 40)), min_size=6, max_size=6),
     order=st.permutations(range(6)),
 )
-def test_ratings_do_not_depend_on_the_way_there(counts, order):
-    """Added in any order, with a fit after every step, they are what one fit of everything gives."""
+def test_ratings_do_not_depend_on_the_order_of_results(counts, order):
+    """Added in any order, with a fit after every step, they equal one fit of all results."""
     pairs = [(a, b) for a in "abcd" for b in "abcd" if a < b]
     whole = table_of(dict(zip(pairs, counts, strict=True)))
     stepwise = EloTable()
@@ -152,8 +152,8 @@ def test_ratings_do_not_depend_on_the_way_there(counts, order):
         assert math.isfinite(whole.rating(name).mean)
 
 
-def test_a_reversal_is_followed():
-    """A fit that starts far from the new truth, where a plain Newton step would fly off, finds it all the same."""
+def test_a_reversal_of_results_is_fitted():
+    """A fit that starts far from the new truth, where a plain Newton step would diverge, still converges."""
     table = table_of({("a", "random"): (500, 0, 0)}, ["random"])
     assert table.rating("a").mean > 1000
     table.add("random", "a", np.array([5000, 0, 0]))
@@ -298,12 +298,12 @@ def test_a_rating_with_a_function_is_like_one_with_a_number():
     assert lazy != Rating(1.0, 2.5, 3)
 
 
-def test_it_keeps_the_contract():
-    """The kit finds nothing wrong."""
+def test_the_table_passes_the_testing_kit():
+    """The kit of rating tables."""
     check_rating(EloTable)
 
 
-def test_it_imports_nothing_heavy():
+def test_the_module_imports_nothing_heavy():
     """A run that rates by elo starts without openskill and what that needs."""
     code = "import ludus_ratings.elo_table, sys; print({'openskill', 'scipy', 'torch'} & {*sys.modules})"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -28,12 +28,12 @@ TABLES = arrays(np.float64, (6, 6), elements=st.integers(-3, 3).map(float)).map(
     ],
 )
 def test_equilibria_by_hand(advantage, expected):
-    """Cycles, dominance, ties, and nothing at all."""
+    """Cycles, dominance, ties, and an empty table."""
     assert maximum_entropy_nash(advantage).tolist() == pytest.approx(expected, abs=1e-7)
 
 
 def test_copies_share_and_change_nothing():
-    """A second pair of scissors halves its mass; every rating stays what it was."""
+    """A second pair of scissors halves its mass; the ratings do not change."""
     copied = ROCK_PAPER_SCISSORS[np.ix_([0, 1, 2, 2], [0, 1, 2, 2])]
     average = nash_average(copied)
     assert average.mass.tolist() == pytest.approx([1 / 3, 1 / 3, 1 / 6, 1 / 6], abs=1e-7)
@@ -49,8 +49,8 @@ def test_easy_opponents_do_not_count():
 
 @settings(deadline=None, max_examples=40)
 @given(TABLES)
-def test_nobody_wins_against_the_equilibrium(advantage):
-    """That is what makes it one; who has mass does not lose either."""
+def test_no_participant_beats_the_equilibrium(advantage):
+    """Participants with mass do not lose against it either."""
     average = nash_average(advantage)
     assert average.mass.sum() == pytest.approx(1)
     assert average.rating.max() < 1e-6
@@ -59,8 +59,8 @@ def test_nobody_wins_against_the_equilibrium(advantage):
 
 @settings(deadline=None, max_examples=25)
 @given(TABLES, st.permutations(range(6)))
-def test_the_answer_does_not_hang_on_the_order(advantage, order):
-    """Nor on the unit."""
+def test_the_result_does_not_depend_on_the_order(advantage, order):
+    """It does not depend on the unit either."""
     mass = maximum_entropy_nash(advantage)
     assert np.allclose(maximum_entropy_nash(7 * advantage[np.ix_(order, order)]), mass[order], atol=1e-6)
 
@@ -139,7 +139,7 @@ def test_roles_have_equilibria_of_their_own():
 
 @pytest.mark.parametrize("seed", range(3))
 def test_the_equilibria_of_two_roles_are_those_of_linear_programs(seed):
-    """Five against seven; what stands between participants of one role is of no account."""
+    """Five against seven; entries between participants of one role are ignored."""
     rng = np.random.default_rng(seed)
     stakes, noise = rng.standard_normal((5, 7)), rng.standard_normal((12, 12))
     advantage = noise - noise.T
@@ -156,12 +156,12 @@ def test_results_without_matches_are_even():
 
 
 def test_all_wins_take_all_mass():
-    """However many they are."""
+    """For any number of wins."""
     assert maximum_entropy_nash(log_odds([[0, 10**6], [0, 0]])).tolist() == pytest.approx([1, 0])
 
 
-def test_a_table_of_another_form_is_refused():
-    """With what was expected."""
+def test_an_invalid_table_raises():
+    """The error names what was expected."""
     for wrong in (np.ones((2, 2)), np.zeros((2, 3)), np.full((2, 2), np.nan)):
         with pytest.raises(ValueError, match="antisymmetric"):
             maximum_entropy_nash(wrong)

@@ -29,8 +29,8 @@ def test_matches_of_a_participant_against_itself_are_left_out():
     assert points_from_matches([0, 0], [0, 1], [1, 1], num=2).tolist() == [[0, 1], [0, 0]]
 
 
-def test_components_are_who_is_connected():
-    """A chain of matches, in whichever direction points went, connects; who never played is alone."""
+def test_components_are_connected_participants():
+    """A chain of matches connects, whoever won; a participant without matches is alone."""
     points = np.zeros((6, 6))
     points[4, 1] = points[3, 4] = points[2, 0] = 1
     assert components(points).tolist() == [0, 1, 0, 1, 1, 2]
@@ -51,20 +51,20 @@ def test_components_are_the_reachable_participants(seed):
         assert label[first] == min(reached)
 
 
-def test_components_of_nobody():
+def test_components_of_an_empty_table():
     """There are none."""
     assert components(np.zeros((0, 0))).tolist() == []
 
 
 def test_win_rates_by_hand():
-    """3 of 4 points and one believed match: 3.5 of 5; who never met is even."""
+    """3 of 4 points and one prior match: 3.5 of 5; a pair without matches is even."""
     points = np.zeros((3, 3))
     points[0, 1], points[1, 0] = 3, 1
     assert win_rates(points).tolist() == [[0.5, 0.7, 0.5], [0.3, 0.5, 0.5], [0.5, 0.5, 0.5]]
 
 
 def test_gaps_are_filled_with_what_is_expected():
-    """Two believed matches of 0.9 are 1.8 points."""
+    """Two prior matches of 0.9 are 1.8 points."""
     points = np.array([[0, 1, 0], [1, 0, 0], [0, 0, 0]], float)
     expected = np.array([[0.5, 0.9, 0.9], [0.1, 0.5, 0.5], [0.1, 0.5, 0.5]])
     rates = win_rates(points, expected=expected, weight=2.0)
@@ -83,8 +83,8 @@ def test_rates_and_odds_mirror(points):
     assert np.allclose(1 / (1 + np.exp(-odds)), rates)
 
 
-def test_a_table_of_another_form_is_refused():
-    """With what was expected."""
+def test_an_invalid_table_raises():
+    """The error names what was expected."""
     with pytest.raises(ValueError, match="square"):
         components(np.zeros((2, 3)))
     with pytest.raises(ValueError, match="diagonal"):

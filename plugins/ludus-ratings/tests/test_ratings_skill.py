@@ -38,13 +38,13 @@ def test_skills_build_on_each_other():
     assert second.sigma < first.sigma < 25 / 3
 
 
-def test_matches_against_oneself_are_left_out():
+def test_matches_of_a_participant_against_itself_are_ignored():
     """A match is ignored if a participant is in two teams."""
     assert openskill_ratings([TeamMatch([["a", "b"], ["a"]], [1, 0])]) == {}
 
 
-def test_without_matches_nobody_is_rated():
-    """An empty log has an empty answer."""
+def test_without_matches_there_are_no_ratings():
+    """An empty log gives an empty mapping."""
     assert openskill_ratings([]) == {}
 
 

@@ -30,8 +30,8 @@ def match(fixture, seats, *outcome, number=0):
     return MatchRecord(fixture=planned, number=number, seed=1, outcome=outcome, ticks=1)
 
 
-def test_it_keeps_the_contract():
-    """The kit finds nothing wrong."""
+def test_the_table_passes_the_testing_kit():
+    """The kit of rating tables."""
     check_rating(SkillTable)
 
 
@@ -72,8 +72,8 @@ def test_live_weights_are_not_rated():
     assert table.rating("b").matches == table.rating("a@1+").matches == 0
 
 
-def test_without_the_package_there_is_one_line(monkeypatch):
-    """With what to install."""
+def test_without_the_package_the_error_is_one_line(monkeypatch):
+    """It names the package to install."""
     found = builtins.__import__
 
     def missing(name, *rest):

@@ -82,7 +82,7 @@ class ADA:
         self, ratios: Mapping[str, float], win_rates: Mapping[str, float], hard: Sequence[str]
     ) -> dict[str, float]:
         """Return the new ratios: eq. 5-6 for the hard sides, and the rest divided between the other ones."""
-        updated = {side: self._ratio(ratios[side], *_compared(side, win_rates)) for side in hard}
+        updated = {side: self._ratio(side, ratios[side], win_rates) for side in hard}
         hard_ratio = sum(updated.values())
         if hard_ratio > self.high:
             updated = {side: ratio * self.high / hard_ratio for side, ratio in updated.items()}
@@ -90,12 +90,8 @@ class ADA:
         rest, before = 1 - sum(updated.values()), sum(ratios[side] for side in others)
         return updated | {side: rest * (ratios[side] / before if before else 1 / len(others)) for side in others}
 
-    def _ratio(self, ratio: float, win_rate: float, other_win_rate: float) -> float:
-        gap = other_win_rate - win_rate
+    def _ratio(self, side: str, ratio: float, win_rates: Mapping[str, float]) -> float:
+        """Return the new ratio of a hard side, from its win rate and the mean win rate of the other sides."""
+        gap = float(np.mean([rate for other, rate in win_rates.items() if other != side])) - win_rates[side]
         dif = self.behind * gap if gap >= 0 else self.ahead * gap
         return min(self.high, max(self.low, ratio + dif))
-
-
-def _compared(side: str, win_rates: Mapping[str, float]) -> tuple[float, float]:
-    """Return the win rate of a side and the mean win rate of the other sides."""
-    return win_rates[side], float(np.mean([rate for other, rate in win_rates.items() if other != side]))
