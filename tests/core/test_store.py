@@ -1,4 +1,4 @@
-"""The league store: what is committed stays, what is not is gone, and the sums agree with the log."""
+"""The league store: commits are durable and atomic, and the payoffs agree with the match log."""
 
 from __future__ import annotations
 
@@ -91,8 +91,8 @@ def model(number, **more):
 # --- opening ------------------------------------------------------------------------------------------------------
 
 
-def test_what_was_given_at_the_start_is_kept(tmp_path):
-    """Seed, environment, players, anchors and seats come back."""
+def test_metadata_and_participants_are_stored(tmp_path):
+    """A reopened store returns seed, environment, players, anchors and seats."""
     make(tmp_path / "run").close()
     with Store.open(tmp_path / "run") as store:
         assert (store.meta("seed"), store.meta("environment"), store.meta("nothing", 7)) == (3, "a game", 7)
@@ -100,8 +100,8 @@ def test_what_was_given_at_the_start_is_kept(tmp_path):
         assert (store.players(), store.anchors(), store.seats()) == (PLAYERS, ("random",), SEATS)
 
 
-def test_a_folder_holds_one_league(tmp_path):
-    """Creating a second one in the same folder is refused and harms nothing."""
+def test_create_refuses_a_used_folder(tmp_path):
+    """`create` raises in a folder with a league, and does not change it."""
     with make(tmp_path) as store:
         store.models.add(model(1))
         store.commit()
@@ -111,8 +111,8 @@ def test_a_folder_holds_one_league(tmp_path):
         assert store.players() == PLAYERS
 
 
-def test_a_league_without_a_result_gives_way(tmp_path):
-    """What a failed start has left is replaced, whole or not at all, other seats included."""
+def test_create_replaces_an_unused_league(tmp_path):
+    """`create` replaces the league of a failed start in one transaction, also if the seats differ."""
     with make(tmp_path) as store:
         add_fixture(store)
         store.set_counter("sessions", 1)
@@ -126,8 +126,8 @@ def test_a_league_without_a_result_gives_way(tmp_path):
 
 
 @pytest.mark.parametrize("folder", ["models", "learners/main"])
-def test_a_league_beside_which_weights_lie_stays(tmp_path, folder):
-    """They may be all that is left of hours."""
+def test_create_keeps_a_league_with_model_files(tmp_path, folder):
+    """A folder with a model or checkpoint file is not unused."""
     make(tmp_path).close()
     (tmp_path / folder).mkdir(parents=True)
     (tmp_path / folder / "00000001.safetensors").touch()
@@ -135,13 +135,13 @@ def test_a_league_beside_which_weights_lie_stays(tmp_path, folder):
         Store.create(tmp_path, {})
 
 
-def test_a_league_that_somebody_writes_stays(tmp_path):
-    """It may be about to get its first result."""
+def test_create_keeps_a_locked_league(tmp_path):
+    """A running writer may add the first result at any time."""
     with make(tmp_path), pytest.raises(RunError, match="in use"):
         Store.create(tmp_path, {})
 
 
-def test_creation_is_all_or_nothing(tmp_path):
+def test_create_is_atomic(tmp_path):
     """A writer that dies while creating leaves a folder in which a league can be created."""
     connect_writer(tmp_path, create=True).close()
     assert (tmp_path / "league.sqlite").exists()
@@ -152,15 +152,15 @@ def test_creation_is_all_or_nothing(tmp_path):
 
 @pytest.mark.parametrize("open_store", [Store.open, Store.read])
 @pytest.mark.parametrize("name", [".", "nowhere"])
-def test_a_folder_without_a_league_is_one_clear_error(tmp_path, open_store, name):
-    """The message says what the folder lacks."""
+def test_open_reports_a_folder_without_a_league(tmp_path, open_store, name):
+    """The error names what is missing."""
     with pytest.raises(RunError, match="is not a run folder"):
         open_store(tmp_path / name)
 
 
 @pytest.mark.parametrize("open_store", [Store.open, Store.read])
-def test_a_newer_schema_is_refused(tmp_path, open_store):
-    """An older ludus does not guess."""
+def test_open_refuses_a_newer_schema(tmp_path, open_store):
+    """A store of a later schema version raises `StoreError`."""
     make(tmp_path).close()
     with sqlite3.connect(tmp_path / "league.sqlite") as connection:
         connection.execute("PRAGMA user_version = 99")
@@ -171,16 +171,16 @@ def test_a_newer_schema_is_refused(tmp_path, open_store):
 
 @pytest.mark.parametrize("open_store", [Store.open, Store.read])
 @pytest.mark.parametrize("data", [b"", b"this is no database, whatever its name says" * 100])
-def test_another_file_is_refused(tmp_path, open_store, data):
-    """A file that is no league database is one clear error."""
+def test_open_refuses_other_files(tmp_path, open_store, data):
+    """A file that is no league database raises `StoreError`."""
     (tmp_path / "league.sqlite").write_bytes(data)
     with pytest.raises(StoreError, match=r"league\.sqlite: "):
         open_store(tmp_path)
 
 
 @pytest.mark.parametrize("open_store", [Store.open, Store.read])
-def test_a_database_that_is_cut_off_is_refused(tmp_path, open_store):
-    """SQLite would read zeros where the rest was, and the next writer make them last."""
+def test_open_refuses_a_truncated_database(tmp_path, open_store):
+    """SQLite would read zeros in place of the missing part."""
     make(tmp_path).close()
     path = tmp_path / "league.sqlite"
     os.truncate(path, path.stat().st_size - 10)
@@ -192,15 +192,15 @@ def test_a_database_that_is_cut_off_is_refused(tmp_path, open_store):
     assert path.stat().st_size % 4096 == 4096 - 10
 
 
-def test_whether_a_database_may_be_read_sqlite_decides(tmp_path, monkeypatch):
-    """The store has words for its errors."""
+def test_length_check_ignores_unreadable_files(tmp_path, monkeypatch):
+    """The check of the length does not raise for a file without read permission."""
     make(tmp_path).close()
     monkeypatch.setattr("pathlib.Path.open", lambda *_: (_ for _ in ()).throw(PermissionError))
     Store.read(tmp_path).close()
 
 
-def test_a_database_whose_end_is_in_the_log_of_writes_is_sound(store, tmp_path):
-    """As after a power failure while that log was being written back."""
+def test_open_accepts_a_database_that_ends_in_the_write_ahead_log(store, tmp_path):
+    """This is the state after a power failure during a checkpoint of SQLite."""
     copy = tmp_path / "copy"
     shutil.copytree(store.run_dir, copy)
     os.truncate(copy / "league.sqlite", (copy / "league.sqlite").stat().st_size - 10)
@@ -208,29 +208,29 @@ def test_a_database_whose_end_is_in_the_log_of_writes_is_sound(store, tmp_path):
         assert opened.players() == store.players() == PLAYERS
 
 
-def test_a_second_writer_is_refused(store):
-    """The message names the process that holds the folder."""
+def test_open_refuses_a_second_writer(store):
+    """The error names the process that holds the lock."""
     with pytest.raises(RunError, match=f"is in use by pid {os.getpid()}"):
         Store.open(store.run_dir)
 
 
-def test_a_refused_writer_gives_the_folder_free(tmp_path):
-    """A failed opening does not keep the lock."""
+def test_failed_open_releases_the_lock(tmp_path):
+    """The folder can be opened after a failed attempt."""
     for _ in range(2):
         with pytest.raises(RunError, match="is not a run folder"):
             Store.open(tmp_path)
 
 
-def test_a_closed_store_gives_the_folder_free(tmp_path):
-    """The next writer may come, and closing twice is harmless."""
+def test_close_releases_the_lock(tmp_path):
+    """The folder can be opened again; a second `close` does nothing."""
     store = make(tmp_path)
     store.close()
     store.close()
     Store.open(tmp_path).close()
 
 
-def test_what_killed_writers_have_left_goes_with_the_next_writer(tmp_path):
-    """A model or a checkpoint may be large; who only reads leaves alone what somebody may be writing."""
+def test_next_writer_deletes_partial_files(tmp_path):
+    """A writer deletes partial model and checkpoint files of killed writers; a reader keeps them."""
     folder = tmp_path / "run"
     make(folder).close()
     left = [folder / name for name in (".run.toml.7.partial", "models/.a.json.7.partial", "learners/main/.1.7.partial")]
@@ -247,8 +247,8 @@ def test_what_killed_writers_have_left_goes_with_the_next_writer(tmp_path):
 
 
 @pytest.mark.parametrize("again", [False, True])
-def test_a_folder_that_was_moved_takes_no_commit(tmp_path, again):
-    """What the log would speak of is written by the folder's old name; what was committed is where the folder lies."""
+def test_commit_refuses_a_moved_folder(tmp_path, again):
+    """New files would be created at the old path; committed data stays in the moved folder."""
     folder, elsewhere = tmp_path / "run", tmp_path / "elsewhere"
     with make(folder) as store:
         add_fixture(store)
@@ -263,21 +263,21 @@ def test_a_folder_that_was_moved_takes_no_commit(tmp_path, again):
         assert [fixture.id for fixture in store.fixtures.unfinished()] == [1]
 
 
-def test_a_lock_that_was_removed_takes_no_commit(store):
-    """Somebody else may hold another one by now."""
+def test_commit_refuses_a_removed_lock(store):
+    """Another process may hold a new lock file."""
     (store.run_dir / "lock").unlink()
     with pytest.raises(RunError, match="was moved or removed"):
         store.commit()
 
 
-def test_every_commit_reaches_the_disk(store):
-    """The database runs with a write-ahead log and full synchronisation."""
+def test_commits_are_synchronous(store):
+    """The database uses a write-ahead log and full synchronization."""
     assert store._db.execute("PRAGMA journal_mode").fetchone() == ("wal",)
     assert store._db.execute("PRAGMA synchronous").fetchone() == (2,)
 
 
-def test_what_a_long_reader_made_large_shrinks_again(tmp_path, monkeypatch):
-    """The write-ahead log grows for as long as somebody looks at an old state, and not for the rest of the run."""
+def test_write_ahead_log_shrinks_after_a_long_reader(tmp_path, monkeypatch):
+    """The log grows while a reader holds an old snapshot, and shrinks when it has closed."""
     monkeypatch.setattr("ludus._store.database._JOURNAL_BYTES", 65536)
     with make(tmp_path / "run") as store:
         store.commit()
@@ -296,7 +296,7 @@ def test_what_a_long_reader_made_large_shrinks_again(tmp_path, monkeypatch):
 
 
 def test_a_reader_sees_one_commit(store):
-    """Readers work while a run goes on, and what they see does not change under them."""
+    """A reader keeps its snapshot while the writer commits."""
     store.set_counter("x", 1)
     store.commit()
     with Store.read(store.run_dir) as reader:
@@ -309,7 +309,7 @@ def test_a_reader_sees_one_commit(store):
 
 
 def test_a_reader_cannot_write(store):
-    """Looking changes nothing."""
+    """Every write of a reader raises `StoreError`."""
     with Store.read(store.run_dir) as reader:
         assert not reader.writable
         with pytest.raises(StoreError, match="for reading only"):
@@ -317,7 +317,7 @@ def test_a_reader_cannot_write(store):
 
 
 def test_a_store_on_read_only_media_can_be_read(tmp_path, monkeypatch):
-    """A copied run needs no right to write."""
+    """A reader needs no write permission."""
     make(tmp_path).close()
     for path in tmp_path.glob("league.sqlite-*"):
         path.unlink()
@@ -330,8 +330,8 @@ def test_a_store_on_read_only_media_can_be_read(tmp_path, monkeypatch):
 # --- transactions -------------------------------------------------------------------------------------------------
 
 
-def test_what_is_not_committed_is_gone(tmp_path):
-    """Closing drops the fixture, its results, and their sums together."""
+def test_close_drops_uncommitted_changes(tmp_path):
+    """A fixture, its results and their payoffs are dropped together."""
     with make(tmp_path) as store:
         fixture = add_fixture(store)
         store.matches.add_results(results([fixture.id], [0], [1]))
@@ -341,7 +341,7 @@ def test_what_is_not_committed_is_gone(tmp_path):
         assert store.fixtures.unfinished() == []
 
 
-def test_a_rollback_forgets_everything_since_the_commit(store):
+def test_rollback_drops_uncommitted_changes(store):
     """The same results can be added after a rollback and count once."""
     fixture = add_fixture(store)
     store.commit()
@@ -357,8 +357,8 @@ def test_a_rollback_forgets_everything_since_the_commit(store):
 MAKE_ROOM = r"free disk space or fix its permissions and continue with `ludus resume .*`$"
 
 
-def test_a_full_disk_is_one_clear_error(store):
-    """The whole transaction is dropped, also what came before the statement that failed."""
+def test_full_disk_raises_and_rolls_back(store):
+    """Statements before the failed one are rolled back too."""
     store._db.execute("PRAGMA max_page_count = 1")  # no page more than there are
     store.set_counter("x", 1)
     fixture = add_fixture(store, matches=5000)
@@ -370,8 +370,8 @@ def test_a_full_disk_is_one_clear_error(store):
     assert (store.matches.count(), store.payoffs.totals(), "x" in store.counters()) == (0, {}, False)
 
 
-def test_a_database_that_somebody_else_writes_is_one_clear_error(store):
-    """More room would not help; with that program gone the run goes on."""
+def test_locked_database_raises(store):
+    """The error advises to close the other program; afterwards a commit succeeds."""
     store.commit()
     store._db.execute("PRAGMA busy_timeout = 0")
     with closing(sqlite3.connect(store.run_dir / "league.sqlite", isolation_level=None)) as other:
@@ -384,8 +384,8 @@ def test_a_database_that_somebody_else_writes_is_one_clear_error(store):
     assert store.counters()["x"] == 1
 
 
-def test_a_disk_too_full_for_a_new_league_is_one_clear_error(tmp_path, monkeypatch):
-    """Nothing is damaged that a copy would cure; with room the folder takes a league."""
+def test_create_on_a_full_disk_raises(tmp_path, monkeypatch):
+    """The error advises to free disk space; afterwards `create` succeeds."""
     connect, made = sqlite3.connect, []
 
     def connect_to_full(*given, **options):
@@ -403,15 +403,15 @@ def test_a_disk_too_full_for_a_new_league_is_one_clear_error(tmp_path, monkeypat
 
 @pytest.mark.parametrize("name", ["100 %", "who? #1", "it's", "line\nline", "größe", os.fsdecode(b"gr\xf6\xdfe")])
 def test_a_run_folder_may_have_any_name(tmp_path, name):
-    """SQLite is told where it lies as a URI, in which some characters mean something; the last name is no UTF-8."""
+    """Characters with a meaning in URIs are quoted; the last name is not valid UTF-8."""
     make(tmp_path / name).close()
     with Store.read(tmp_path / name) as store:
         assert store.meta("environment") == "a game"
 
 
 @pytest.mark.parametrize("open_store", [Store.open, Store.read])
-def test_opening_a_league_on_a_full_disk_is_one_clear_error(store, tmp_path, open_store):
-    """SQLite needs room for what it shares between processes, as after a crash."""
+def test_open_on_a_full_disk_raises(store, tmp_path, open_store):
+    """SQLite allocates a shared memory file when it opens a database."""
     store.commit()
     crashed = tmp_path / "crashed"
     crashed.mkdir()
@@ -431,8 +431,8 @@ def test_opening_a_league_on_a_full_disk_is_one_clear_error(store, tmp_path, ope
     "statement",
     ["DELETE FROM matches", "UPDATE matches SET ticks = 1", "DELETE FROM pools", "UPDATE pools SET enters = 0"],
 )
-def test_the_logs_only_grow(store, statement):
-    """Even SQL by hand cannot change what has happened."""
+def test_logs_are_append_only(store, statement):
+    """Triggers refuse updates and deletions."""
     fixture = add_fixture(store)
     store.matches.add_results(results([fixture.id], [0], [1]))
     store.pools.add(PoolChange(pool="p", model="main@1", enters=True))
@@ -444,7 +444,7 @@ def test_the_logs_only_grow(store, statement):
 # --- players, counters, checkpoints, models, pools ----------------------------------------------------------------
 
 
-def test_other_seats_are_refused(store):
+def test_declare_refuses_other_seats(store):
     """The log of one environment cannot be continued with another."""
     with pytest.raises(StoreError, match="its matches have seats"):
         store.declare(PLAYERS, anchors=[], seats=(Seat("cat", 0, 0), Seat("mouse", 0, 1)))
@@ -484,14 +484,14 @@ def test_models_come_back_in_order(store):
     assert store.models.records() == models
 
 
-def test_a_model_is_added_once(store):
-    """A name stands for one model for ever."""
+def test_model_names_are_unique(store):
+    """A second model of the same name raises `StoreError`."""
     store.models.add(model(1))
     with pytest.raises(StoreError, match="main@1 is already in the league"):
         store.models.add(model(1, hash="f" * 64))
 
 
-def test_pool_changes_are_a_log(store):
+def test_pool_changes_are_kept_in_order(store):
     """Entering and leaving are kept in order."""
     changes = [PoolChange(pool="p", model="main@1", enters=enters) for enters in (True, False, True)]
     for change in changes:
@@ -502,8 +502,8 @@ def test_pool_changes_are_a_log(store):
 # --- fixtures -----------------------------------------------------------------------------------------------------
 
 
-def test_a_fixture_is_kept_whole(store):
-    """Everything that fixes its matches comes back."""
+def test_fixture_round_trip(store):
+    """A stored fixture is returned with all of its fields."""
     scenario = Scenario(name="corner", parameters={"wind": 0.5})
     fixture = add_fixture(store, scenario=scenario, paired="7")
     store.commit()
@@ -513,8 +513,8 @@ def test_a_fixture_is_kept_whole(store):
     assert (record.scenario, record.paired, record.participants) == (scenario, "7", ("main@0+", "random"))
 
 
-def test_ids_go_on_after_a_restart(tmp_path):
-    """An id is given once."""
+def test_ids_continue_after_a_restart(tmp_path):
+    """No id is used twice."""
     with make(tmp_path) as store:
         first = [add_fixture(store).id for _ in range(3)]
         store.commit()
@@ -522,8 +522,8 @@ def test_ids_go_on_after_a_restart(tmp_path):
         assert add_fixture(store).id == first[-1] + 1 == 4
 
 
-def test_what_is_not_finished_is_open(tmp_path):
-    """Also after a restart; a finished or closed fixture is not open."""
+def test_unfinished_fixtures(tmp_path):
+    """Fixtures that are finished or closed are left out, also after a restart."""
     with make(tmp_path) as store:
         half, whole, closed = add_fixture(store, matches=4), add_fixture(store, matches=2), add_fixture(store)
         store.matches.add_results(results([half.id] * 2 + [whole.id] * 2, [3, 1, 0, 1], [1, 1, 0, 0]))
@@ -534,7 +534,7 @@ def test_what_is_not_finished_is_open(tmp_path):
 
 
 def test_finished_fixtures_are_closed(store):
-    """A restart looks only at fixtures that are not."""
+    """The last result of a fixture closes it."""
     whole, half = add_fixture(store, matches=1), add_fixture(store, matches=2)
     store.matches.add_results(results([whole.id, half.id], [0, 0], [1, 1]))
     store.commit()
@@ -542,7 +542,7 @@ def test_finished_fixtures_are_closed(store):
 
 
 def test_results_of_a_closed_fixture_still_count(store):
-    """A match that was played is never thrown away."""
+    """Results that arrive late are added to the log."""
     fixture = add_fixture(store)
     store.fixtures.close(fixture.id)
     store.commit()
@@ -564,7 +564,7 @@ def test_results_are_counted_and_described(store):
 
 
 def test_an_empty_report_changes_nothing(store):
-    """A report without results is fine."""
+    """A report without rows is valid."""
     recorded = store.matches.add_results(results([], [], np.zeros((0, 2))))
     assert (store.matches.count(), recorded.fixtures, recorded.payoffs) == (0, (), {})
 
@@ -572,7 +572,7 @@ def test_an_empty_report_changes_nothing(store):
 @pytest.mark.parametrize("commit", [True, False])
 @pytest.mark.parametrize("restart", [True, False])
 def test_a_repeated_report_counts_once(tmp_path, commit, restart):
-    """A worker that did not hear the answer reports again, before or after a commit, also to a new coordinator."""
+    """Repetitions before and after a commit and a restart are counted as duplicates."""
     store = make(tmp_path)
     fixture = add_fixture(store, matches=2)
     report = results([fixture.id] * 2, [0, 1], [1, 0])
@@ -631,7 +631,7 @@ def test_malformed_results_are_refused(store, arrays):
 
 
 def test_evaluation_and_training_are_summed_apart(store):
-    """Ratings must not see training matches."""
+    """Payoffs are stored by kind of fixture."""
     train, evaluation = add_fixture(store), add_fixture(store, kind="eval")
     store.matches.add_results(results([train.id, evaluation.id], [0, 0], [1, 0]))
     store.commit()
@@ -641,7 +641,7 @@ def test_evaluation_and_training_are_summed_apart(store):
 
 
 def test_self_matches_are_logged_but_not_counted(store):
-    """They are matches, yet say nothing about strength."""
+    """Matches of a participant against itself do not change payoffs."""
     fixture = add_fixture(store, ("main@0+", "main@0+"))
     recorded = store.matches.add_results(results([fixture.id], [0], [1]))
     store.commit()
@@ -652,8 +652,8 @@ def test_self_matches_are_logged_but_not_counted(store):
 
 @settings(deadline=None, max_examples=15)
 @given(data=st.data())
-def test_the_sums_agree_with_the_log(tmp_path_factory, data):
-    """Whatever is reported, repeated and committed in between, sums and log agree, and each match is there once."""
+def test_payoffs_agree_with_the_log(tmp_path_factory, data):
+    """For all sequences of reports, repetitions and commits, each match is logged once and payoffs agree."""
     seats = tuple(Seat("player", i, team) for i, team in enumerate((0, 1, 1, 2)))
     rows = st.tuples(
         st.integers(1, 6), st.integers(-1, 5), st.lists(st.sampled_from([0, 0.5, 1]), min_size=3, max_size=3)
