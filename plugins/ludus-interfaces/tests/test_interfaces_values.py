@@ -1,4 +1,4 @@
-"""Interfaces compute hand-computed observations, rewards and actions."""
+"""Interfaces compute hand-computed observations, rewards and actions, and keep the rows of seats."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ludus.errors import ContractError
 from ludus.interface import SeatView, Spaces, stack
 from ludus.testing import check_interface
 from ludus_interfaces.actions import MergeLabels
-from ludus_interfaces.frames import FrameStack
+from ludus_interfaces.frames import FrameStack, SeatRows
 from ludus_interfaces.observations import Flatten, OneHot, ScaleObservation, SelectLeaves
 from ludus_interfaces.rewards import RewardParts, ScaleReward
 
@@ -321,3 +321,24 @@ def test_the_next_interface_gets_weighted_parts():
     stacked = stack(below, above)
     stacked.set_progress(0.5)
     assert weighted_reward(stacked, [0], hit=[8]) == [1]
+
+
+@given(st.lists(st.lists(st.integers(-(2**62), 2**62), min_size=1, max_size=5, unique=True), max_size=6))
+@settings(deadline=None, max_examples=50)
+def test_every_seat_id_keeps_its_row(batches):
+    """There are as many rows as seat ids."""
+    table, known = SeatRows(), {}
+    for seat_ids in batches:
+        rows = table.rows(np.array(seat_ids))
+        for seat_id, row in zip(seat_ids, rows.tolist(), strict=True):
+            assert known.setdefault(seat_id, row) == row
+    assert sorted(known.values()) == list(range(table.count)) == list(range(len(known)))
+
+
+def test_rows_are_fresh_once_and_again_after_a_reset():
+    """New and reset rows are fresh until they are taken."""
+    table = SeatRows()
+    seat_ids = np.array([7, 3])
+    assert table.take_fresh(table.rows(seat_ids)).tolist() == [True, True]
+    table.reset(np.array([3, 99]))
+    assert table.take_fresh(table.rows(seat_ids)).tolist() == [False, True]

@@ -135,7 +135,7 @@ class ShapingRewards:
             gains: Whether to compute gains; False after a reset.
         """
         world = self.world.take(at)
-        wanted, far = _wanted(world), _distances(world, ways)
+        wanted, far = _wanted(world), _distances(ways.far)
         for kind in _KINDS:
             if gains:
                 self._parts[kind][at] = _nearer(self._far[kind][at], far[kind], self._wanted[kind][at] & wanted[kind])
@@ -155,9 +155,8 @@ class ShapingRewards:
 _KINDS = {"cheese": 5, "rocket": MICE, "hole": 5, "crack": 1}
 
 
-def _distances(world: World, ways: Paths) -> dict[str, np.ndarray]:  # noqa: ARG001 - common signature
+def _distances(far: np.ndarray) -> dict[str, np.ndarray]:
     """Return walking distances to targets, ``[n, 4, k] float32`` each; a rocket is where its tied mouse is."""
-    far = ways.far
     return {
         "cheese": far[:, :, CHEESES],
         "rocket": far[:, :, -MICE:],
