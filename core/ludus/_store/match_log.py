@@ -179,15 +179,7 @@ class MatchLog:
         """
         teams = [seat.team for seat in read_seats(self._db)]
         report = _check_report(arrays, num_teams=1 + max(teams, default=0))
-        new, num_refused = [], 0
-        for number in np.unique(report.fixture).tolist():
-            rows = np.flatnonzero(report.fixture == number)
-            fixture = self._fixtures.get(number, number).get(number)
-            num_matches = 0 if fixture is None else fixture.matches
-            possible = rows[(report.number[rows] >= 0) & (report.number[rows] < num_matches)]
-            num_refused += rows.size - possible.size
-            if fixture is not None:
-                new.append(self._new_matches(fixture, report, possible))
+        new, num_refused = self._find_new(report)
         summaries = tuple(summary for summary, _ in new if summary.matches)
         rows = np.concatenate([np.zeros(0, np.int64), *(rows for _, rows in new)])
         starts = run_starts(report.fixture[rows])
@@ -203,6 +195,19 @@ class MatchLog:
             if count:
                 add_to_counter(self._db, name, count)
         return RecordedResults(summaries, payoffs)
+
+    def _find_new(self, report: _Report) -> tuple[list[tuple[FixtureSummary, NDArray[np.int64]]], int]:
+        """Return the result of `_new_matches` for each known fixture, and the number of rows of unknown matches."""
+        new, num_refused = [], 0
+        for number in np.unique(report.fixture).tolist():
+            rows = np.flatnonzero(report.fixture == number)
+            fixture = self._fixtures.get(number, number).get(number)
+            num_matches = 0 if fixture is None else fixture.matches
+            possible = rows[(report.number[rows] >= 0) & (report.number[rows] < num_matches)]
+            num_refused += rows.size - possible.size
+            if fixture is not None:
+                new.append(self._new_matches(fixture, report, possible))
+        return new, num_refused
 
     def _new_matches(
         self, fixture: Fixture, report: _Report, rows: NDArray[np.int64]
