@@ -107,7 +107,7 @@ def test_too_many_samplers_are_logged_once(new_desk, caplog, samplers):
             desk.block(number, decisions=11, peer=f"sampler-{sampler}")
         desk.learner.work()
     assert desk.learner.metrics.drops["dropped_stale"]
-    expected = "9 samplers have blocks of 99 decisions in flight, an update takes 11, and max_staleness is 7"
+    expected = "9 samplers have 99 decisions in flight together, an update takes 11, and max_staleness is 7"
     assert [expected in record.message for record in caplog.records] == [True] * (samplers - 8)
 
 

@@ -184,7 +184,7 @@ class SegmentIntake:
             return
         self._warned = True
         _log.warning(
-            "player %r: segments are dropped as stale: %d samplers have blocks of %d decisions in flight, an update "
+            "player %r: segments are dropped as stale: %d samplers have %d decisions in flight together, an update "
             "takes %d, and max_staleness is %d — use fewer samplers (run.workers) or fewer matches in each "
             "(sampling.matches), or raise sampling.max_staleness",
             *(self.player, len(senders), in_flight, batch_decisions, self.max_staleness),
