@@ -345,7 +345,7 @@ def test_a_table_replays_from_the_oldest_new_fixture(tmp_path):
 
 
 class Counted(ShareTable):
-    """A table that says how many results it has, none at first."""
+    """A rating table that rates by the number of its results."""
 
     added = 0
 

@@ -69,7 +69,7 @@ def test_a_transposed_array_keeps_its_values(folder):
 
 
 def test_the_name_is_the_hash_of_the_bytes(folder):
-    """Anybody can check a model file with sha256sum."""
+    """The name of a model file is what sha256sum prints."""
     digest = save_arrays(folder, ARRAYS, {})
     assert hashlib.sha256((folder / f"{digest}.safetensors").read_bytes()).hexdigest() == digest
 
@@ -84,7 +84,7 @@ def test_saving_twice_writes_once(folder):
 
 
 def test_the_manifest_comes_back_with_the_hash(folder):
-    """A manifest says whose file it is."""
+    """A manifest holds the hash of its file."""
     digest = save_arrays(folder, ARRAYS, {"player": "main", "parent": None})
     assert load_manifest(folder, digest) == {"player": "main", "parent": None, "hash": digest}
 

@@ -1,4 +1,4 @@
-"""Counting who beat whom."""
+"""The table of payoffs by pair."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_two_players():
 
 
 def test_a_match_against_oneself_counts_for_nobody():
-    """Self-play says nothing about strength."""
+    """Matches of a participant against itself are not counted."""
     result = count_payoffs([fixture("aa")], np.array([0]), np.array([[1, 0]], np.float32), teams=[0, 1])
     assert result == {}
 

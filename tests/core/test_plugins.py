@@ -338,7 +338,7 @@ def test_unknown_component_error(installed):
 
 
 def test_unknown_component_of_an_empty_kind(installed):
-    """The message says that none is installed."""
+    """The message states that none is installed."""
     installed("good")
     with pytest.raises(UnknownComponent, match="no network is installed"):
         installed.load(allow=["good"]).get("network", "x")

@@ -312,7 +312,7 @@ def test_a_freeze_request_is_fulfilled_once(ruled):
 
 
 def test_a_reset_to_a_model_that_does_not_fit_is_an_error(tables, tmp_path):
-    """The message says what to do; nothing is committed, so the run can be resumed."""
+    """The message names the fix; nothing is committed, so the run can be resumed."""
     config = tables(players={"main": {}, "other": {}}, league={"every_matches": 8})
     config["players"]["other"] = {"algorithm": "ppo", "network": "mlp", "matchmaker": "dummy-uniform"}
     with league_runner(config, tmp_path / "run") as runner:

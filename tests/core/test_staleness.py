@@ -11,7 +11,7 @@ from ludus._learning.intake import StalenessLimit
 
 @pytest.mark.parametrize(("off_policy", "limit"), [(False, 7), (True, math.inf)])
 def test_off_policy_trainers_have_no_limit(desk, off_policy, limit):
-    """Only if they say `off_policy = True`."""
+    """Only if they set `off_policy = True`."""
     desk.trainer.off_policy = off_policy
     assert StalenessLimit.for_trainer(desk.trainer, 7).max_updates == limit
 

@@ -554,7 +554,7 @@ def test_results_of_a_closed_fixture_still_count(store):
 
 
 def test_results_are_counted_and_described(store):
-    """The summary has the points of both teams and says whether the fixture is finished."""
+    """The summary has the points of both teams and states whether the fixture is finished."""
     fixture = add_fixture(store, matches=3)
     first = store.matches.add_results(results([fixture.id] * 2, [2, 0], [1, 0.5]))
     last = store.matches.add_results(results([fixture.id], [1], [0]))

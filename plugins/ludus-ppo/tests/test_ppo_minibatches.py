@@ -123,7 +123,7 @@ def test_undefined_entries_are_unrolled_as_valid_inputs(batch):
     """Behind the end of a segment, the network reads the segment's first observation."""
     batch.length[:] = [8, 3, 1, 8, 8, 8]
     batch.terminated[:] = False
-    batch.observation["number"] = np.full((9, 6), 5)  # one of 1 to 9, say
+    batch.observation["number"] = np.full((9, 6), 5)  # one of 1 to 9
     for entry, segment in ((4, 1), (8, 1), (2, 2)):  # behind the entry that is bootstrapped from
         batch.observation["number"][entry, segment] = -(10**6)
         batch.observation["obs"][entry, segment] = np.nan
