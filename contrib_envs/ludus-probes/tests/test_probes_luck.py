@@ -54,7 +54,7 @@ def test_luck_is_uniform_and_not_in_the_observation(make, start):
 
 def test_luck_can_be_hidden_from_critics(make, start):
     """The same matches without the privileged leaf."""
-    shown, hidden = make("luck", 20), make("luck", 20, privileged=False)
+    shown, hidden = make("luck", 20), make("luck", 20, told=False)
     players = [start(environment) for environment in (shown, hidden)]
     assert hidden.spec.role(ROLE).privileged_space is None
     assert not players[1].privileged

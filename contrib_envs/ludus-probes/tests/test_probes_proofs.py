@@ -102,7 +102,7 @@ def trained(ludus, folder, text, *, decisions, without=()):
         pytest.param(MASKS, 12_000, "environment.key-ring.masked=false", ["--deterministic"], 0.6, id="masks"),
         pytest.param(TARGETS, 20_000, "players.main.modular.attention=[]", ["--deterministic"], 0.7, id="attention"),
         # actions are sampled: greedy play would hide how unsure the policy is
-        pytest.param(LUCK, 60_000, "environment.luck.privileged=false", [], 0.4, id="privileged critic"),
+        pytest.param(LUCK, 60_000, "environment.luck.told=false", [], 0.4, id="privileged critic"),
     ],
 )
 def test_only_the_ability_solves_the_game(ludus, tmp_path, text, decisions, without, how, most):

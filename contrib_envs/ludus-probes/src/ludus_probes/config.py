@@ -106,7 +106,7 @@ class LuckConfig:
     spread: float = option(
         8.0, at_least(0.0), help="luck of a match, drawn from [-spread, spread], is paid in equal parts on every tick"
     )
-    privileged: bool = option(True, help="whether critics observe the random part of the reward")
+    told: bool = option(True, help="whether critics observe the random part of the reward")
 
 
 @frozen(kw_only=True)

@@ -41,7 +41,7 @@ class _Luck:
             "luck",
             observation_space=spaces.Box(0.0, 1.0, (config.choices,), np.float32),
             action_space=spaces.Discrete(config.choices),
-            privileged_space=spaces.Dict(hidden) if config.privileged else None,
+            privileged_space=spaces.Dict(hidden) if config.told else None,
             max_ticks=config.ticks,
             reward_range=(-config.spread / config.ticks, (1.0 + config.spread) / config.ticks),
         )
