@@ -32,7 +32,7 @@ OPTIONS = [
     ("labels", {"labels": 16, "coupled": True, "shared": True}),
     ("labels", {"labels": 3, "choices": 5, "coupled": True, "keyed": True}),
     ("luck", {}),
-    ("luck", {"ticks": 1, "privileged": False}),
+    ("luck", {"ticks": 1, "told": False}),
     ("team-game", {}),
     ("team-game", {"teams": 2, "members": 2, "choices": 3}),
     ("team-game", {"teams": 2, "members": 1, "offset": 0.0}),
