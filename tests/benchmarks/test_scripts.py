@@ -17,7 +17,6 @@ LIBRARIES = {
     "peer_pufferlib.py": "pufferlib",
     "peer_sample_factory.py": "sample_factory",
     "peer_sb3.py": "stable_baselines3",
-    "make_demo_picture.py": "matplotlib",
 }
 
 
