@@ -1,7 +1,6 @@
 """Compare decisions and training samples per second of PPO with a minimal hand-written torch loop.
 
-One thread, an MLP 84-256-256, 7 actions with a mask, minibatches of 2048. Run ``python benchmarks/ppo.py``. The limit
-by matrix products is that of ``ludus bench update``.
+One thread, an MLP 84-256-256, 7 actions with a mask, minibatches of 2048. Run ``python benchmarks/ppo.py``.
 """
 
 from __future__ import annotations

@@ -10,13 +10,10 @@ import pytest
 import torch
 from ludus.errors import ConfigError, ContractError
 from ludus_bench._setup import open_setup
-from ludus_bench.gemm import trace_gemms
-from ludus_bench.parts import PolicyPart, TrainerPart, network_task, rows_of
+from ludus_bench.parts import TrainerPart, network_task, policy_task, rows_of
 from ludus_bench.random_play import RandomPlay
-from ludus_bench.report import Limit
 from ludus_bench.selfplay import PartRates
 from ludus_bench.timing import Rate, Stopwatch, harmonic
-from ludus_torch.linear import has_bf16
 
 
 def make_setup(*overrides, algorithm="ppo"):
@@ -24,15 +21,15 @@ def make_setup(*overrides, algorithm="ppo"):
     return open_setup(environment="dummy-count", algorithm=algorithm, overrides=("sampling.matches=4", *overrides))
 
 
-def make_policy(setup, **options):
-    """Return a policy with six recorded decisions."""
+def record_rows(setup):
+    """Return six recorded decisions."""
     with closing(setup.sampler(matches=4)) as sampler:
-        return PolicyPart(player=setup.make_player(**options), rows=rows_of(sampler.record(8), 6))
+        return rows_of(sampler.record(8), 6)
 
 
-def make_trainer(setup, **options):
+def make_trainer(setup):
     """Return a trainer with a recorded batch."""
-    player = setup.make_player(**options)
+    player = setup.make_player()
     with closing(setup.sampler(matches=4)) as sampler:
         return TrainerPart.prepare(player, sampler.record(player.trainer.batch_decisions))
 
@@ -96,37 +93,10 @@ def test_an_update_takes_one_batch_of_the_recorded_segments():
 
 def test_a_policy_decides_for_all_rows():
     """The task returns their number."""
-    policy = make_policy(make_setup())
-    assert policy.act() == 6.0
-    assert len(policy.rows["action"]) == 6
-
-
-@pytest.mark.parametrize("algorithm", ["ppo", "sac"])
-def test_a_decision_has_the_products_of_acting_networks(algorithm):
-    """Two layers and the heads; the critics of SAC do not act."""
-    pytest.importorskip(f"ludus_{algorithm}")
-    heads = {"ppo": 2, "sac": 1}[algorithm]
-    assert len(make_policy(make_setup(algorithm=algorithm), plain=True).gemms()) == 2 + heads
-
-
-def test_an_update_has_the_products_of_every_pass():
-    """Forward, and backward to the weights and to all inputs but the first; `plain` replaces other kernels.
-
-    With gradients in bfloat16 both heads are one product.
-    """
-    options = {"epochs": 3, "num_minibatches": 2, "batch_decisions": 32, "segment_decisions": 4}
-    setup = make_setup(*(f"players.main_agent.ppo.{name}={value}" for name, value in options.items()))
-    products = 3 if has_bf16() else 4
-    assert len(make_trainer(setup, plain=True).gemms()) == 3 * 2 * (products + products + products - 1)
-
-
-def test_target_networks_have_no_gradients():
-    """Double Q-learning evaluates three networks and trains one."""
-    pytest.importorskip("ludus_dqn")
-    options = {"updates_per_batch": 5, "minibatch_size": 16, "learning_starts": 1, "double": "true"}
-    setup = make_setup(*(f"players.main_agent.dqn.{name}={value}" for name, value in options.items()), algorithm="dqn")
-    forward, backward = 3, 5
-    assert len(make_trainer(setup, plain=True).gemms()) == 5 * (3 * forward + backward)
+    setup = make_setup()
+    rows = record_rows(setup)
+    assert policy_task(setup.make_player().policy, rows)() == 6.0
+    assert len(rows["action"]) == 6
 
 
 def test_a_trainer_that_never_learns_is_an_error(monkeypatch):
@@ -141,9 +111,7 @@ def test_a_trainer_that_never_learns_is_an_error(monkeypatch):
 def test_a_network_runs_alone_on_a_device():
     """The task returns the number of rows."""
     setup = make_setup()
-    task = network_task(make_policy(setup), setup.network(), "cpu")
-    assert task() == 6.0
-    assert len(trace_gemms(task)) == 4
+    assert network_task(setup.make_player().policy, setup.network(), record_rows(setup), "cpu")() == 6.0
 
 
 def test_an_algorithm_without_networks_cannot_be_measured_on_a_device():
@@ -175,23 +143,21 @@ def test_the_harmonic_rate_adds_times():
 
 
 def test_rates_of_several_turns_are_joined():
-    """The repeats of all turns count; limits are medians over the turns."""
+    """The repeats of all turns count."""
 
-    def turn(env, update, limit):
+    def turn(env, update):
         return PartRates(
             environment=rate(env),
             forward=rate(2 * update),
             update=rate(update, cores=update / 10),
             rows=4,
             minibatch=8,
-            limits={"forward": None, "update": Limit(value=limit, description="products")},
         )
 
-    joined = PartRates.join([turn(1.0, 5.0, 30.0), turn(2.0, 7.0, 10.0), turn(6.0, 9.0, 20.0)])
+    joined = PartRates.join([turn(1.0, 5.0), turn(2.0, 7.0), turn(6.0, 9.0)])
     assert (joined.environment.median, joined.rows, joined.minibatch) == (2.0, 4, 8)
     assert joined.update == Rate(per_s=(5.0, 7.0, 9.0), cores=pytest.approx(0.7))
     assert joined.forward.per_s == (10.0, 14.0, 18.0)
-    assert joined.limits == {"forward": None, "update": Limit(value=20.0, description="products")}
 
 
 def rate(per_s, cores=1.0):
@@ -201,7 +167,7 @@ def rate(per_s, cores=1.0):
 
 def test_the_update_rate_of_a_gpu_is_a_limit():
     """More cores do not raise it; more GPUs do."""
-    rates = PartRates(environment=rate(6.0), forward=rate(6.0), update=rate(6.0), rows=4, minibatch=8, limits={})
+    rates = PartRates(environment=rate(6.0), forward=rate(6.0), update=rate(6.0), rows=4, minibatch=8)
     assert rates.limit_per_s(2) == rates.limit_per_s(2, gpus=1) == pytest.approx(4)
     assert rates.limit_per_s(16) == rates.limit_per_s(16, gpus=9) == pytest.approx(32)
     assert (rates.limit_per_s(16, gpus=1), rates.limit_per_s(16, gpus=2)) == (6, 12)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from attrs import define
 from ludus._run.context import RunContext
 from ludus._run.worker_factories import make_sampler
 from ludus.algorithm import Weights
@@ -19,39 +19,9 @@ from ludus.runs import Fixture
 from ludus.segment import SegmentBatch
 from ludus.wire import Credit, FixtureRequest, Fixtures, Hello, Results, ResultsAck, Segments
 
-__all__ = ["FixtureSource", "StandaloneSampler"]
+__all__ = ["StandaloneSampler"]
 
 _MAX_IDLE_TICKS = 10_000
-
-
-@define
-class FixtureSource:
-    """Endless training fixtures in which every seat learns.
-
-    Args:
-        seat_players: Player of every seat.
-        matches: Matches of a fixture.
-    """
-
-    seat_players: tuple[str, ...]
-    matches: int
-    _next_id: int = 1
-
-    def take(self, count: int) -> Fixtures:
-        """Return the next `count` fixtures."""
-        first, self._next_id = self._next_id, self._next_id + count
-        return Fixtures(fixtures=tuple(self._fixture(number) for number in range(first, first + count)))
-
-    def _fixture(self, number: int) -> Fixture:
-        return Fixture(
-            id=number,
-            kind="train",
-            player=self.seat_players[0],
-            participants=tuple(f"{player}@0+" for player in self.seat_players),
-            seed=number,
-            matches=self.matches,
-            reason="bench",
-        )
 
 
 class StandaloneSampler:
@@ -59,13 +29,15 @@ class StandaloneSampler:
 
     Args:
         context: Configuration of the run.
-        fixtures: Source of fixtures.
+        seat_players: Player of every seat; all of them learn.
         weights: Weights of every player.
     """
 
-    def __init__(self, context: RunContext, fixtures: FixtureSource, weights: Mapping[str, Weights]) -> None:
+    def __init__(self, context: RunContext, seat_players: Sequence[str], weights: Mapping[str, Weights]) -> None:
         self._players = tuple(context.config.players)
-        self._fixtures, self._weights = fixtures, weights
+        self._matches = context.config.sampling.matches_per_fixture
+        self._seat_players, self._weights = seat_players, weights
+        self._fixture_ids = itertools.count(1)
         self._messages: deque[tuple[str, Any]] = deque()
         self._recorded: list[SegmentBatch] | None = None
         self._sampler = make_sampler(context, "sampler-0", WorkerContext(link=self, clock=time.monotonic))
@@ -122,7 +94,7 @@ class StandaloneSampler:
     def _reply(self, peer: str, message: Any) -> Any:
         match message:
             case FixtureRequest():
-                return self._fixtures.take(message.count)
+                return Fixtures(fixtures=tuple(self._fixture(next(self._fixture_ids)) for _ in range(message.count)))
             case Results():
                 return ResultsAck(report=message.report)
             case Hello() if peer != COORDINATOR:
@@ -134,6 +106,17 @@ class StandaloneSampler:
                     self._recorded.append(SegmentBatch.from_arrays(copied))
                 return self._credit(message.player, message.block)
         return None
+
+    def _fixture(self, number: int) -> Fixture:
+        return Fixture(
+            id=number,
+            kind="train",
+            player=self._seat_players[0],
+            participants=tuple(f"{player}@0+" for player in self._seat_players),
+            seed=number,
+            matches=self._matches,
+            reason="bench",
+        )
 
     def _credit(self, player: str, block: int) -> Credit:
         """Return a credit that releases a block at once, with weights of a new version."""

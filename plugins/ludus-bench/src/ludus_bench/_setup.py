@@ -29,7 +29,7 @@ from ludus.errors import ConfigError
 from ludus.service import Network
 from ludus_local.process import available_cores, oversubscription
 
-from ludus_bench._sampling import FixtureSource, StandaloneSampler
+from ludus_bench._sampling import StandaloneSampler
 
 if TYPE_CHECKING:
     from ludus._plugins.manager import Plugins
@@ -50,12 +50,9 @@ __all__ = [
 #: Components of a run without a file, where they are installed; else the first of the kind.
 _PREFERRED = {"algorithm": "ppo", "network": "mlp", "matchmaker": "latest-self-play"}
 
-#: Options with which algorithms compute in plain torch.
-_PLAIN = {"cpu_kernels": "plain", "compile": False, "cuda_graphs": False}
 
-
-def open_environment(name: str, overrides: Sequence[str] = ()) -> tuple[Callable[[int], Environment], Any]:
-    """Return a factory of an installed environment, called with the number of matches, and its options.
+def open_environment(name: str, overrides: Sequence[str] = ()) -> Callable[[int], Environment]:
+    """Return a factory of an installed environment, called with the number of matches.
 
     Args:
         name: Name of the environment.
@@ -66,7 +63,7 @@ def open_environment(name: str, overrides: Sequence[str] = ()) -> tuple[Callable
     """
     options = tuple(text.removeprefix("environment.") for text in overrides)
     (chosen,) = select_components(load_plugins(), [("environment", name)], overrides=options)
-    return lambda matches: make_environment(chosen, matches), chosen.config
+    return lambda matches: make_environment(chosen, matches)
 
 
 def open_setup(
@@ -103,7 +100,7 @@ def open_setup(
 def _default_run(environment: str, components: Mapping[str, str], overrides: Sequence[str]) -> dict[str, Any]:
     """Return the tables of a run with one self-playing player per role and without rating matches."""
     options = [text for text in overrides if text.startswith("environment.")]
-    make, _ = open_environment(environment, [text for text in options if text.partition("=")[0] != "environment.name"])
+    make = open_environment(environment, [text for text in options if text.partition("=")[0] != "environment.name"])
     with closing(make(1)) as opened:
         roles = [role.name for role in opened.spec.roles]
     players = {"main_agent" if len(roles) == 1 else role: {"role": role, **components} for role in roles}
@@ -192,18 +189,15 @@ class Setup:
         with closing(self.environment(1)) as environment:
             return environment.spec
 
-    def make_player(self, *, device: str = "cpu", plain: bool = False) -> Player:
+    def make_player(self, *, device: str = "cpu") -> Player:
         """Make policy and trainer of the first player.
 
         Args:
             device: Torch device of the trainer.
-            plain: Whether both compute in plain torch, so that `trace_gemms` records all their matrix products.
         """
         name, config = self._first_player()
-        if plain:
-            config = _in_plain_torch(config)
         role, _ = player_role(config, learned_role(config, self.spec()))
-        algorithm = make_algorithm(config, role, runtime=None if plain else self.config.inference)
+        algorithm = make_algorithm(config, role, runtime=self.config.inference)
         trainer = algorithm.make_trainer(seed=seed_for(self.config.run.seed, "learner", name), device=device)
         policy = algorithm.make_policy()
         policy.load(trainer.weights())
@@ -236,9 +230,8 @@ class Setup:
         """
         config = attrs.evolve(self.config, sampling=attrs.evolve(self.config.sampling, matches=matches))
         context = RunContext(config=config, plugins=self.plugins, run_dir=Path())
-        fixtures = FixtureSource(self._seat_players(), config.sampling.matches_per_fixture)
         weights = {name: trainer.weights() for name, trainer in self._trainers()}
-        return StandaloneSampler(context, fixtures, weights)
+        return StandaloneSampler(context, self._seat_players(), weights)
 
     def _seat_players(self) -> tuple[str, ...]:
         """Return the player of every seat: the first one that learns its role."""
@@ -304,9 +297,3 @@ class Setup:
 def table_of(player: str, *parts: str) -> str:
     """Return the dotted key of a player's table, or of a table within it."""
     return ".".join(["players", *(f'"{name}"' if "." in name else name for name in (player, *parts))])
-
-
-def _in_plain_torch(player: PlayerConfig) -> PlayerConfig:
-    config = player.algorithm.config
-    changes = {name: value for name, value in _PLAIN.items() if hasattr(config, name)}
-    return attrs.evolve(player, algorithm=attrs.evolve(player.algorithm, config=attrs.evolve(config, **changes)))

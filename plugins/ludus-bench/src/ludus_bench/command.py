@@ -94,7 +94,7 @@ _device = click.option("--device", default="cpu", help="Torch device, for exampl
 def bench(context: click.Context) -> None:
     """Measure the speed of every part of ludus on this machine.
 
-    Every figure is shown with the limit that was computed in the same run, and the ratio of the two.
+    `env`, `sampling` and `selfplay` show the limit that was measured in the same run, and the ratio to it.
     """
     context.with_resource(interrupt_on_termination())  # a signal ends processes and removes temporary folders
 
@@ -108,7 +108,7 @@ def bench(context: click.Context) -> None:
 def env(name: str, overrides: tuple[str, ...], matches: tuple[int, ...], as_json: bool, **plan_options: Any) -> None:
     """Measure environment NAME with random legal actions: ticks and decisions per second.
 
-    The limit is the library behind an adapter, else the environment's own step and reset.
+    The limit is the environment's own step and reset.
     """
     from ludus_bench.measurements import bench_env  # noqa: PLC0415 - help must be fast
 
@@ -124,10 +124,7 @@ def env(name: str, overrides: tuple[str, ...], matches: tuple[int, ...], as_json
 @_plan
 @_json
 def forward(rows: tuple[int, ...], as_json: bool, **options: Any) -> None:
-    """Measure the policy, from observations to actions.
-
-    The limit is the rate of its matrix products alone.
-    """
+    """Measure the policy, from observations to actions; on a GPU the network alone."""
     from ludus_bench.measurements import bench_forward  # noqa: PLC0415 - help must be fast
 
     setup, plan_options = _split(options)
@@ -141,10 +138,7 @@ def forward(rows: tuple[int, ...], as_json: bool, **options: Any) -> None:
 @_plan
 @_json
 def update(as_json: bool, **options: Any) -> None:
-    """Measure the trainer on recorded segments.
-
-    The limit is the rate of its matrix products alone, those of gradients included.
-    """
+    """Measure the trainer on recorded segments."""
     from ludus_bench.measurements import bench_update  # noqa: PLC0415 - help must be fast
 
     setup, plan_options = _split(options)

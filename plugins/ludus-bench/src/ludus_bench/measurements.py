@@ -9,13 +9,11 @@ from typing import Any
 from attrs import evolve, frozen
 
 from ludus_bench._setup import Setup, open_environment
-from ludus_bench.bare_library import bare_library
-from ludus_bench.gemm import gemm_limit, gemm_tasks, trace_gemms
 from ludus_bench.machine import describe_machine, limit_threads
-from ludus_bench.parts import PolicyPart, TrainerPart, network_task, record_segments, rows_of
+from ludus_bench.parts import TrainerPart, network_task, policy_task, record_segments, rows_of
 from ludus_bench.random_play import RandomPlay
 from ludus_bench.report import Figure, Limit, Report, rate_figure
-from ludus_bench.timing import Plan, Rate, Stopwatch, Task, harmonic, measure
+from ludus_bench.timing import Plan, Rate, Stopwatch, harmonic, measure
 
 __all__ = ["Settings", "bench_env", "bench_forward", "bench_sampling", "bench_update"]
 
@@ -45,12 +43,12 @@ def bench_env(name: str, *, overrides: Sequence[str], matches: Sequence[int], se
     Raises:
         ConfigError: There is no such environment, or an option is invalid.
     """
-    make, config = open_environment(name, overrides)
+    make = open_environment(name, overrides)
     figures: list[Figure] = []
     with limit_threads(settings.threads):
         for count in matches:
             with closing(RandomPlay(make(count), Stopwatch(settings.plan.clock))) as play:
-                figures += _env_figures(play, bare_library(name, config, count), settings.plan)
+                figures += _env_figures(play, settings.plan)
     return Report(
         command="env",
         figures=tuple(figures),
@@ -59,15 +57,9 @@ def bench_env(name: str, *, overrides: Sequence[str], matches: Sequence[int], se
     )
 
 
-def _env_figures(play: RandomPlay, bare: tuple[str, Task] | None, plan: Plan) -> list[Figure]:
-    tasks: dict[str, Task] = {"play": play.step}
-    if bare is not None:
-        tasks["bare"] = bare[1]
-    rates = measure(tasks, plan, stopwatches={"play": play.stopwatch})
-    if bare is None:
-        limit = Limit(value=rates["play inside"].median, description="the environment's step and reset alone")
-    else:
-        limit = Limit(value=rates["bare"].median, description=f"{bare[0]} alone")
+def _env_figures(play: RandomPlay, plan: Plan) -> list[Figure]:
+    rates = measure({"play": play.step}, plan, stopwatches={"play": play.stopwatch})
+    limit = Limit(value=rates["play inside"].median, description="the environment's step and reset alone")
     at = {"matches": play.environment.num_matches}
     decisions = play.decisions_per_tick
     per_decision = evolve(limit, value=limit.value * decisions)
@@ -84,21 +76,17 @@ def bench_forward(setup: Setup, *, rows: Sequence[int], settings: Settings) -> R
     """
     figures = []
     with limit_threads(settings.threads):
-        player, plain = setup.make_player(), setup.make_player(plain=True)
+        policy = setup.make_player().policy
         network = None if settings.device == "cpu" else setup.network()
         recorded = record_segments(setup, max(rows))
         for count in rows:
-            policy = PolicyPart(player=player, rows=rows_of(recorded, count))
-            task: Task
+            chosen = rows_of(recorded, count)
             if network is None:
-                task, gemms = policy.act, evolve(policy, player=plain).gemms()
+                task = policy_task(policy, chosen)
             else:
-                task = network_task(policy, network, settings.device)
-                gemms = trace_gemms(task)
-            rates = measure({"forward": task, **gemm_tasks(gemms, count, device=settings.device)}, settings.plan)
-            figures.append(
-                rate_figure("decisions_per_s", rates["forward"], limit=gemm_limit(rates), at={"rows": count})
-            )
+                task = network_task(policy, network, chosen, settings.device)
+            rate = measure({"forward": task}, settings.plan)["forward"]
+            figures.append(rate_figure("decisions_per_s", rate, at={"rows": count}))
     return _report("forward", figures, setup, settings)
 
 
@@ -108,16 +96,14 @@ def bench_update(setup: Setup, *, settings: Settings) -> Report:
         player = setup.make_player(device=settings.device)
         recorded = record_segments(setup, player.trainer.batch_decisions)
         trainer = TrainerPart.prepare(player, recorded)
-        gemms = TrainerPart.prepare(setup.make_player(device=settings.device, plain=True), recorded).gemms()
-        tasks = {"update": trainer.update, **gemm_tasks(gemms, trainer.decisions, device=settings.device)}
-        rates = measure(tasks, settings.plan)
+        rate = measure({"update": trainer.update}, settings.plan)["update"]
     at = {"decisions": trainer.decisions, "minibatch": trainer.minibatch}
     passes = trainer.samples_per_decision
     figures = [
-        rate_figure(name, rates["update"].scaled(scale), limit=gemm_limit(rates, scale=scale), at=at)
+        rate_figure(name, rate.scaled(scale), at=at)
         for name, scale in (("samples_per_s", passes), ("updates_per_s", 1 / trainer.decisions))
     ]
-    return _report("update", figures, setup, settings, values={"passes": passes, "products": len(gemms)})
+    return _report("update", figures, setup, settings, values={"passes": passes})
 
 
 def bench_sampling(setup: Setup, *, matches: Sequence[int], settings: Settings) -> Report:
@@ -125,15 +111,15 @@ def bench_sampling(setup: Setup, *, matches: Sequence[int], settings: Settings) 
     figures: list[Figure] = []
     notes: list[str] = []
     with limit_threads(settings.threads):
-        player = setup.make_player()
+        policy = setup.make_player().policy
         for count in matches:
             with (
                 closing(setup.sampler(matches=count)) as sampler,
                 closing(RandomPlay(setup.environment(count), Stopwatch(settings.plan.clock))) as play,
             ):
                 rows = play.mean_acting_seats()
-                policy = PolicyPart(player=player, rows=rows_of(sampler.record(rows, skip=rows), rows))
-                tasks = {"sampling": sampler.play_tick, "env": play.step, "forward": policy.act}
+                act = policy_task(policy, rows_of(sampler.record(rows, skip=rows), rows))
+                tasks = {"sampling": sampler.play_tick, "env": play.step, "forward": act}
                 rates = measure(tasks, settings.plan, stopwatches={"env": play.stopwatch})
             environment = rates["env inside"].median * play.decisions_per_tick
             limit = Limit(

@@ -2,59 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 
 import numpy as np
 import torch
-from attrs import field, frozen
-from ludus.algorithm import PolicyInput, UpdateResult
+from attrs import frozen
+from ludus.algorithm import Policy, PolicyInput, UpdateResult
 from ludus.errors import ConfigError
 from ludus.segment import SegmentBatch
 from ludus.service import Network
 
 from ludus_bench._setup import Player, Setup
-from ludus_bench.gemm import Gemm, trace_gemms
+from ludus_bench.timing import Task
 
-__all__ = ["PolicyPart", "TrainerPart", "network_task", "record_segments", "rows_of"]
+__all__ = ["TrainerPart", "network_task", "policy_task", "record_segments", "rows_of"]
 
 _MAX_UPDATES = 1_000  # before a trainer with a replay buffer must have begun to learn
 
 
-@frozen(kw_only=True)
-class PolicyPart:
-    """A policy that decides for the same rows again and again.
+def policy_task(policy: Policy, rows: Mapping[str, np.ndarray]) -> Task:
+    """Return a task that decides once for all rows and returns their number.
 
     Args:
-        player: Player to measure.
+        policy: Policy to measure.
         rows: Arrays ``[n, …]`` by flat name; see `rows_of`.
-        rng: Generator for sampling actions.
     """
+    rng, count = np.random.default_rng(0), _count(rows)
 
-    player: Player
-    rows: Mapping[str, np.ndarray]
-    rng: np.random.Generator = field(factory=lambda: np.random.default_rng(0))
-
-    @property
-    def num_rows(self) -> int:
-        """Return the number of decisions of one call."""
-        return len(next(iter(self.rows.values())))
-
-    def act(self) -> float:
-        """Decide once for all rows and return their number."""
-        policy = self.player.policy
+    def act() -> float:
         inputs = PolicyInput(
-            _group(self.rows, "observation"),
-            action_mask=self.rows.get("action_mask"),
-            privileged=_group(self.rows, "privileged"),
-            state=policy.initial_state(self.num_rows),
+            _group(rows, "observation"),
+            action_mask=rows.get("action_mask"),
+            privileged=_group(rows, "privileged"),
+            state=policy.initial_state(count),
         )
-        policy.act(inputs, rng=self.rng)
-        return float(self.num_rows)
+        policy.act(inputs, rng=rng)
+        return float(count)
 
-    def gemms(self) -> list[Gemm]:
-        """Return the matrix products of one call; complete for players in plain torch."""
-        return trace_gemms(self.act)
+    return act
 
 
 @frozen(kw_only=True)
@@ -109,18 +95,21 @@ class TrainerPart:
         """Return the number of samples of one gradient step."""
         return round(self.first.samples / max(1, self.first.gradient_steps))
 
-    def gemms(self) -> list[Gemm]:
-        """Return the matrix products of one update; complete for players in plain torch."""
-        return trace_gemms(self.update)
 
+def network_task(policy: Policy, network: Network, rows: Mapping[str, np.ndarray], device: str) -> Task:
+    """Return a task that runs a network alone on a device, from NumPy inputs to heads on the CPU.
 
-def network_task(part: PolicyPart, network: Network, device: str) -> Callable[[], float]:
-    """Return a task that runs a network alone on a device, from NumPy inputs to heads on the CPU."""
-    module = network.module.to(device)
+    Args:
+        policy: Policy of the network.
+        network: Network to measure.
+        rows: Arrays ``[n, …]`` by flat name; see `rows_of`.
+        device: Torch device.
+    """
+    module, count = network.module.to(device), _count(rows)
     groups: tuple[Mapping[str, np.ndarray], ...] = (
-        {name: part.rows[f"observation/{name}"] for name in network.request.observation},
-        {name: part.rows[f"privileged/{name}"] for name in network.request.privileged},
-        part.player.policy.initial_state(part.num_rows),
+        {name: rows[f"observation/{name}"] for name in network.request.observation},
+        {name: rows[f"privileged/{name}"] for name in network.request.privileged},
+        policy.initial_state(count),
     )
 
     def run() -> float:
@@ -129,7 +118,7 @@ def network_task(part: PolicyPart, network: Network, device: str) -> Callable[[]
             heads, _ = module(*inputs)
             for head in heads.values():
                 head.cpu()
-        return float(part.num_rows)
+        return float(count)
 
     return run
 
@@ -159,6 +148,10 @@ def rows_of(batches: Iterable[SegmentBatch], rows: int) -> dict[str, np.ndarray]
         for name, array in batch.arrays().items()
         if name not in per_segment and not name.startswith("initial_state/")
     }
+
+
+def _count(rows: Mapping[str, np.ndarray]) -> int:
+    return len(next(iter(rows.values())))
 
 
 def _group(rows: Mapping[str, np.ndarray], group: str) -> dict[str, np.ndarray]:

@@ -14,6 +14,6 @@ def ludus_register_commands() -> list[Component]:
         Component(
             name="bench",
             factory="ludus_bench.command:bench",
-            summary="Measure the speed of every part of ludus on this machine, next to a computed limit.",
+            summary="Measure the speed of every part of ludus on this machine.",
         )
     ]

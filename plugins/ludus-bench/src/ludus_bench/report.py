@@ -34,12 +34,11 @@ class Limit:
 
 @frozen(kw_only=True)
 class Figure:
-    """One measured number.
+    """One measured rate, per second.
 
     Args:
         name: For example ``"decisions_per_s"``.
         summary: Median and quartiles.
-        unit: For example ``"/s"``.
         cores: CPU seconds per wall-clock second during the measurement; None where they were not counted.
         limit: None where no limit is known.
         at: Settings that distinguish figures of the same name, for example ``{"rows": 256}``.
@@ -48,7 +47,6 @@ class Figure:
 
     name: str
     summary: Summary
-    unit: str = "/s"
     cores: float | None = None
     limit: Limit | None = None
     at: Mapping[str, Any] = field(factory=dict)
@@ -66,7 +64,7 @@ class Figure:
         return {
             "name": self.name,
             **self.at,
-            "unit": self.unit,
+            "unit": "/s",
             **attrs.asdict(self.summary),
             "cores": self.cores,
             "limit": None if self.limit is None else self.limit.value,
@@ -151,10 +149,10 @@ def _table(report: Report) -> Table:
         table.add_row(
             figure.name,
             *(_format(figure.at.get(key, "")) for key in keys),
-            f"{_format(summary.median)} {figure.unit}".replace(" /", "/"),
+            f"{_format(summary.median)}/s",
             f"{_format(summary.low)} … {_format(summary.high)}",
             "" if figure.cores is None else f"{figure.cores:.2f}",
-            "n/a" if figure.limit is None else _format(figure.limit.value),
+            "" if figure.limit is None else _format(figure.limit.value),
             "" if figure.ratio is None else f"{figure.ratio:.2f}",
         )
     return table

@@ -6,16 +6,13 @@ import math
 import statistics
 from collections.abc import Mapping, Sequence
 from contextlib import closing
-from statistics import median
 from typing import Any
 
-import attrs
 from attrs import evolve, frozen
 
 from ludus_bench._setup import Setup, available_cores, oversubscription
-from ludus_bench.gemm import gemm_limit, gemm_tasks
 from ludus_bench.machine import describe_machine, limit_threads
-from ludus_bench.parts import PolicyPart, TrainerPart, rows_of
+from ludus_bench.parts import TrainerPart, policy_task, rows_of
 from ludus_bench.random_play import RandomPlay
 from ludus_bench.report import Figure, Limit, Report, rate_figure
 from ludus_bench.timing import Clock, Plan, Rate, Stopwatch, Task, harmonic, measure, summarize
@@ -96,7 +93,7 @@ def bench_selfplay(setup: Setup, *, shape: Shape, seconds: float, warmup_s: floa
     """
     matches = shape.matches or setup.config.sampling.matches
     turns = max(1, min(_TURNS, int(seconds)))
-    plan = attrs.evolve(plan, repeats=math.ceil(plan.repeats / turns))
+    plan = evolve(plan, repeats=math.ceil(plan.repeats / turns))
     windows: list[RunWindow] = []
     part_rates: list[PartRates] = []
     with (
@@ -216,7 +213,6 @@ class PartRates:
         update: Rate of the trainer; per GPU, if it computes on one.
         rows: Seats that act at once.
         minibatch: Rows of one gradient step.
-        limits: Limits of ``"forward"`` and ``"update"``: their matrix products alone.
     """
 
     environment: Rate
@@ -224,22 +220,15 @@ class PartRates:
     update: Rate
     rows: int
     minibatch: int
-    limits: Mapping[str, Limit | None]
 
     @classmethod
     def join(cls, turns: Sequence[PartRates]) -> PartRates:
         """Return the rates of several turns as one measurement."""
-
-        def limit(name: str) -> Limit | None:
-            limits = [limit for rates in turns if (limit := rates.limits[name])]
-            return evolve(limits[0], value=median(limit.value for limit in limits)) if limits else None
-
         return evolve(
             turns[0],
             environment=Rate.join([rates.environment for rates in turns]),
             forward=Rate.join([rates.forward for rates in turns]),
             update=Rate.join([rates.update for rates in turns]),
-            limits={name: limit(name) for name in turns[0].limits},
         )
 
     def limit_per_s(self, cores: float, *, gpus: int = 0) -> float:
@@ -262,11 +251,10 @@ class PartRates:
 
     def figures(self) -> tuple[Figure, ...]:
         """Return one figure for each part."""
-        at, at_update = {"rows": self.rows}, {"rows": self.minibatch}
         return (
-            rate_figure("env_per_s", self.environment, at=at),
-            rate_figure("forward_per_s", self.forward, at=at, limit=self.limits["forward"]),
-            rate_figure("update_per_s", self.update, at=at_update, limit=self.limits["update"]),
+            rate_figure("env_per_s", self.environment, at={"rows": self.rows}),
+            rate_figure("forward_per_s", self.forward, at={"rows": self.rows}),
+            rate_figure("update_per_s", self.update, at={"rows": self.minibatch}),
         )
 
 
@@ -283,21 +271,15 @@ class SelfplayParts:
         self._play = RandomPlay(setup.environment(matches), Stopwatch(clock))
         self._rows = self._play.mean_acting_seats()
         player = setup.make_player(device=setup.device)
-        plain = setup.make_player(device=setup.device, plain=True)
         decisions = player.trainer.batch_decisions
         with closing(setup.sampler(matches=matches)) as sampler:
             recorded = sampler.record(decisions, skip=decisions)
-        policy = PolicyPart(player=player, rows=rows_of(recorded, self._rows))
         trainer = TrainerPart.prepare(player, recorded)
         self._minibatch = trainer.minibatch
-        forward_gemms = evolve(policy, player=plain).gemms()
-        update_gemms = TrainerPart.prepare(plain, recorded).gemms()
         self._tasks: dict[str, Task] = {
             "env": self._play.step,
-            "forward": policy.act,
+            "forward": policy_task(player.policy, rows_of(recorded, self._rows)),
             "update": trainer.update,
-            **gemm_tasks(forward_gemms, policy.num_rows, prefix="forward "),
-            **gemm_tasks(update_gemms, trainer.decisions, device=setup.device, prefix="update "),
         }
 
     def close(self) -> None:
@@ -313,5 +295,4 @@ class SelfplayParts:
             update=rates["update"],
             rows=self._rows,
             minibatch=self._minibatch,
-            limits={name: gemm_limit(rates, prefix=f"{name} ") for name in ("forward", "update")},
         )
