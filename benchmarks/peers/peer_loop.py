@@ -104,7 +104,7 @@ class Rollout:
         self.value[-1] = policy.act(games.observation)[2].numpy()
 
     def advantages(self, gamma: float, gae_lambda: float) -> np.ndarray:
-        """Return generalised advantages, `[T, n]`."""
+        """Return generalized advantages, `[T, n]`."""
         running = 1 - self.ended
         delta = self.reward + gamma * self.value[1:] * running - self.value[:-1]
         for t in range(len(delta) - 2, -1, -1):

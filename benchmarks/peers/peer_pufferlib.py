@@ -1,4 +1,4 @@
-"""PufferLib: its trainer and vectorisation with a policy that masks its logits."""
+"""PufferLib: its trainer and vectorization with a policy that masks its logits."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ class Workload:
         actions: Number of actions.
         masked: Whether a mask of `actions` numbers follows the inputs in an observation.
         gamma: Discount per decision.
-        gae_lambda: Decay of generalised advantages.
+        gae_lambda: Decay of generalized advantages.
         ent_coef: Weight of the entropy bonus.
     """
 

@@ -30,3 +30,16 @@ class TrainingBudget:
         if self.seconds:
             shares.append(elapsed_s / self.seconds)
         return min(1.0, max(shares))
+
+    def exhausted(self, *, decisions: int, elapsed_s: float) -> str:
+        """Return which limit is reached, as a text; empty while there is budget left.
+
+        Args:
+            decisions: Decisions that all players have learned from.
+            elapsed_s: Seconds that the run has trained.
+        """
+        if self.seconds and elapsed_s >= self.seconds:
+            return f"{self.seconds / 60:g} minutes are over"
+        if self.decisions and decisions >= self.decisions:
+            return f"{self.decisions:,} decisions are learned"
+        return ""

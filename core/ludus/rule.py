@@ -33,7 +33,7 @@ class Freeze:
 
 @frozen(kw_only=True)
 class Reset:
-    """Freeze a player's weights as a model, then reset the player: its next generation has a new optimiser state.
+    """Freeze a player's weights as a model, then reset the player: its next generation has a new optimizer state.
 
     The live participant no longer inherits the payoffs of earlier models. Segments of the old weights are dropped.
 

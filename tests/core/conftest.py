@@ -225,7 +225,7 @@ class Link:
         return [message for _, message in self.sent if isinstance(message, kind)]
 
 
-class Desk:
+class LearnerHarness:
     """A learner with its trainer, its link and a fake clock."""
 
     def __init__(self, run_dir, *, memory=None, **options):
@@ -285,15 +285,15 @@ def logging_actor():
 
 
 @pytest.fixture
-def new_desk(tmp_path):
+def make_harness(tmp_path):
     """Return a factory of learners in one folder that have not received `Welcome`."""
-    return partial(Desk, tmp_path)
+    return partial(LearnerHarness, tmp_path)
 
 
 @pytest.fixture
-def desk(new_desk):
+def harness(make_harness):
     """Return a learner that has received `Welcome`."""
-    made = new_desk()
+    made = make_harness()
     made.welcome()
     return made
 

@@ -196,7 +196,7 @@ def test_without_masks_all_actions_of_a_final_observation_are_legal(scripted, fi
 def test_final_observations_keep_the_mask_of_the_environment(scripted, fixture_of, interface):
     """Behind the interface; all actions are legal if the environment does not know."""
     shown = np.array([[[True, True, False, False], [False] * 4]])
-    seen = shown[..., ::-1] if interface else shown
+    observed = shown[..., ::-1] if interface else shown
 
     class Reversed(DoublingInterface):
         def observe(self, view, seat_ids):
@@ -212,7 +212,7 @@ def test_final_observations_keep_the_mask_of_the_environment(scripted, fixture_o
     play(Masked({"player": (0, 1)}, 1, truncated=True), fixture_of("aa", matches=1), {"a": actor})
     (batch,) = segments(actor)
     assert batch.decided[:4, 0].tolist() == [True, True, True, False]
-    assert batch.action_mask[3].tolist() == [seen[0, 0].tolist(), [True] * 4]
+    assert batch.action_mask[3].tolist() == [observed[0, 0].tolist(), [True] * 4]
     assert batch.action_mask[:3].all()
 
 
@@ -262,8 +262,8 @@ def test_invalid_rewards_of_an_interface_are_rejected(scripted, fixture_of, good
 
     class Spoiled(DoublingInterface):
         def observe(self, view, seat_ids):
-            self.seen = getattr(self, "seen", 0) + 1
-            return attrs.evolve(view, reward=view.reward * (np.nan if self.seen > good else 1))
+            self.observed = getattr(self, "observed", 0) + 1
+            return attrs.evolve(view, reward=view.reward * (np.nan if self.observed > good else 1))
 
     actor = make_live(rows=1, interface=Spoiled())
     game = scripted({"player": (0, 1)}, 1, length=lambda row: 2)

@@ -241,7 +241,7 @@ SPECS = {
     "no labels": (role(action_space=spaces.MultiDiscrete(np.zeros(0, int))), "at least one action label"),
     "offset": (role(action_space=spaces.Discrete(3, start=1)), "counted from 0"),
     "plain privileged": (role(privileged_space=spaces.Discrete(2)), "must be a Dict"),
-    "privileged seen": (role(privileged_space=spaces.Dict(SEEN)), r"\['last', 'lead'\] are observation leaves too"),
+    "privileged observed": (role(privileged_space=spaces.Dict(SEEN)), r"\['last', 'lead'\] are observation leaves too"),
     "turn": ({"turn": "realtime"}, "turn: expected turn-based"),
     "max_ticks": ({"max_ticks": 0}, "max_ticks: expected at least 1"),
     "tick_s": ({"tick_s": 0.0}, "tick_s: expected a positive number"),
@@ -717,8 +717,8 @@ class TakesAnything(Pile):
 
     def tick(self):
         tick = super().tick()
-        for seen in tick.roles.values():
-            seen.action_mask = None
+        for observed in tick.roles.values():
+            observed.action_mask = None
         return tick
 
 
@@ -831,8 +831,8 @@ class Config:
 
 class Hashed(cases.Clash):
     def observe(self):
-        seen = super().observe()
-        return seen | {{"lead": seen["lead"] + cases.F32(hash("ludus") % 2**20 / 2**20)}}
+        observed = super().observe()
+        return observed | {{"lead": observed["lead"] + cases.F32(hash("ludus") % 2**20 / 2**20)}}
 
 def valid(config, *, num_matches):
     assert config.bonus == 3

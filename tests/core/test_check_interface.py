@@ -22,18 +22,18 @@ class Remembers(Identity):
     """Shows the number of views of each seat; valid."""
 
     def __init__(self):
-        self.seen = {}
+        self.observed = {}
 
     def bind(self, raw):
-        return Spaces(spaces.Dict({**leaf_spaces(raw.observation), "seen": spaces.Discrete(10**6)}), raw.action)
+        return Spaces(spaces.Dict({**leaf_spaces(raw.observation), "observed": spaces.Discrete(10**6)}), raw.action)
 
     def reset(self, seat_ids):
-        self.seen.update(dict.fromkeys(seat_ids.tolist(), 0))
+        self.observed.update(dict.fromkeys(seat_ids.tolist(), 0))
 
     def observe(self, view, seat_ids):
-        count = np.array([self.seen.get(seat_id, 0) for seat_id in seat_ids.tolist()])
-        self.seen.update(zip(seat_ids.tolist(), (count + 1).tolist(), strict=True))
-        return attrs.evolve(view, observation={**view.observation, "seen": count})
+        count = np.array([self.observed.get(seat_id, 0) for seat_id in seat_ids.tolist()])
+        self.observed.update(zip(seat_ids.tolist(), (count + 1).tolist(), strict=True))
+        return attrs.evolve(view, observation={**view.observation, "observed": count})
 
 
 class BindsOnce(Identity):
@@ -152,7 +152,7 @@ class SharesMemory(Remembers):
     def observe(self, view, seat_ids):
         self.total = getattr(self, "total", -1) + 1
         count = np.full(seat_ids.size, self.total)
-        return attrs.evolve(view, observation={**view.observation, "seen": count})
+        return attrs.evolve(view, observation={**view.observation, "observed": count})
 
     def reset(self, seat_ids):
         self.total = -1
@@ -173,7 +173,7 @@ class NeverForgets(Remembers):
 
 class ResetsAllSeats(Remembers):
     def reset(self, seat_ids):
-        self.seen = {}
+        self.observed = {}
 
 
 class Fading(Identity):
@@ -225,7 +225,7 @@ class FadingMask(Fading):
         (ForgetsMask, "which the raw mask forbids"),
         (ShiftsAction, "which is not in MultiDiscrete"),
         (WrongActionDtype, "act's action for .* is int32"),
-        (SharesMemory, "observation leaf 'seen' differs at decision 0 with a batch of one"),
+        (SharesMemory, "observation leaf 'observed' differs at decision 0 with a batch of one"),
         (DependsOnOrder, "reward differs at decision 0 with rows in another order"),
         (NeverForgets, "differs at decision 0 with a second match after reset"),
         (ResetsAllSeats, "of a seat changes when another seat is reset"),

@@ -98,8 +98,8 @@ def test_mistakes_are_reported_before_the_folder_is_created(toml, tmp_path):
         invoke(train, toml(), "--run", tmp_path / "r", "--set", "players.main.role=nobody")
     with pytest.raises(ConfigError, match=r"^--set run\.device: expected a device that torch computes on here \(cpu"):
         invoke(train, toml(), "--run", tmp_path / "r", "--set", "run.device=gpu")
-    said = invoke(train, toml(), "--run", tmp_path / "r", "--minutes", -1, code=2)
-    assert "Invalid value for '--minutes'" in said
+    output = invoke(train, toml(), "--run", tmp_path / "r", "--minutes", -1, code=2)
+    assert "Invalid value for '--minutes'" in output
     with pytest.raises(RunError, match="holds no run"):
         invoke(resume, tmp_path / "r")
     assert not (tmp_path / "r").exists()
@@ -143,8 +143,8 @@ def test_coordinator_uses_one_blas_thread():
     """Further threads would wait on the cores of workers; a variable of the user is kept."""
     code = "import os, sys, ludus._cli.train; print(os.environ['OPENBLAS_NUM_THREADS'], 'numpy' in sys.modules)"
     free = {name: value for name, value in os.environ.items() if name != "OPENBLAS_NUM_THREADS"}
-    for given, seen in (({}, "1 False"), ({"OPENBLAS_NUM_THREADS": "3"}, "3 False")):
+    for given, observed in (({}, "1 False"), ({"OPENBLAS_NUM_THREADS": "3"}, "3 False")):
         done = subprocess.run(
             [sys.executable, "-c", code], capture_output=True, text=True, env=free | given, check=True
         )
-        assert done.stdout.strip() == seen
+        assert done.stdout.strip() == observed

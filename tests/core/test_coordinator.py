@@ -384,9 +384,9 @@ def test_decisions_since_the_checkpoint_are_lost_with_a_learner(league):
     """Decisions are those that its successor resumes from, at least those of the newest model."""
     runner = league()
     freeze(runner, 1)
-    for said, counted in ((400, 400), (0, 400), (150, 150), (50, 100)):
-        send(runner, Heartbeat(count=said), peer="learner-main")
-        assert runner.coordinator.decisions == counted
+    for reported, counted in ((400, 400), (0, 400), (150, 150), (50, 100)):
+        send(runner, Heartbeat(count=reported), peer="learner-main")
+        assert runner.coordinator.league.decisions == counted
 
 
 def test_lost_decisions_do_not_end_a_run(league):
@@ -399,10 +399,10 @@ def test_lost_decisions_do_not_end_a_run(league):
     coordinator.membership.forget_unsaved(["learner-main", "sampler-0"])
     assert coordinator.stop_reason == "500 decisions are learned"
     coordinator.membership.forget_unsaved(["sampler-0"])
-    assert (coordinator.stop_reason, coordinator.decisions) == ("", 200)
+    assert (coordinator.stop_reason, coordinator.league.decisions) == ("", 200)
     send(runner, Heartbeat(count=500), peer="learner-main")
     send(runner, Hello(), peer="learner-main")
-    assert (coordinator.stop_reason, coordinator.decisions) == ("", 200)
+    assert (coordinator.stop_reason, coordinator.league.decisions) == ("", 200)
 
 
 def test_decisions_are_at_least_those_of_the_newest_model(league):
@@ -486,7 +486,7 @@ def state(runner):
         "models": {name: model.hash for name, model in league.models.items()},
         "payoffs": [league.payoff(name, names).tolist() for name in names],
         "ratings": [league.rating(name) for name in names],
-        "decisions": runner.coordinator.decisions,
+        "decisions": runner.coordinator.league.decisions,
         "matches": (runner.coordinator.counts.training, runner.coordinator.counts.rating),
         "dealt": dict(runner.coordinator.training.scheduler.assigned),
         "length": dict(runner.coordinator.training.scheduler.match_ticks),
@@ -547,7 +547,7 @@ def test_a_league_continues_without_a_removed_player(league):
     runner.store.close()
     resumed = league(players={"main": {}}, run={"decisions": 9000})
     assert resumed.coordinator.league.pool("dummy")
-    resumed.train(resumed.coordinator.decisions + 1000)
+    resumed.train(resumed.coordinator.league.decisions + 1000)
     later = [fixture for answer in resumed.messages(Fixtures) for fixture in answer.fixtures]
     assert max(fixture.id for fixture in later) > max(before, gone[-1].id)
     assert not [name for fixture in later for name in fixture.participants if name.startswith("other@")]

@@ -577,9 +577,9 @@ class MaskedEnvironment:
             name="solo", observation_space=spaces.Discrete(2), action_space=spaces.MultiDiscrete([2, 3]), teams=(0,)
         )
         self.spec = EnvironmentSpec(name="masked", roles=(role,), turn="simultaneous")
-        seen = {"observation": {}, "acting": np.ones((2, 1), bool), "reward": np.zeros((2, 1), np.float32)}
+        observed = {"observation": {}, "acting": np.ones((2, 1), bool), "reward": np.zeros((2, 1), np.float32)}
         self.tick = Tick(
-            roles={"solo": RoleTick(action_mask=mask, **seen)},
+            roles={"solo": RoleTick(action_mask=mask, **observed)},
             terminated=np.zeros(2, bool),
             truncated=np.zeros(2, bool),
             outcome=np.zeros((2, 1), np.float32),

@@ -37,11 +37,13 @@ def test_every_seating_is_played_on_the_same_seeds(scripted):
 
 def test_an_agent_can_have_several_seats(scripted):
     """Of any role."""
-    game, seen = scripted({"cat": (0,), "mouse": (1, 1)}, 2), []
+    game, observed = scripted({"cat": (0,), "mouse": (1, 1)}, 2), []
     mouse = ConstantAgent(2)
-    mouse.act = lambda observation, *, seat_ids, **more: seen.append(seat_ids.size) or np.full((seat_ids.size, 1), 2)
+    mouse.act = lambda observation, *, seat_ids, **more: (
+        observed.append(seat_ids.size) or np.full((seat_ids.size, 1), 2)
+    )
     play_matches(game, [(ConstantAgent(1), mouse, mouse)], matches=4, seed=3)
-    assert set(seen) == {4}
+    assert set(observed) == {4}
     assert all((actions["cat"][0, 0, 0], *actions["mouse"][0, :, 0]) == (1, 2, 2) for actions in game.received)
 
 

@@ -39,18 +39,18 @@ class Count(Identity):
     """Adds a leaf with the number of earlier observations of the seat."""
 
     def __init__(self):
-        self.seen = {}
+        self.observed = {}
 
     def bind(self, raw):
         return Spaces(spaces.Dict({**leaf_spaces(raw.observation), "count": spaces.Discrete(1000)}), raw.action)
 
     def reset(self, seat_ids):
         for seat_id in seat_ids.tolist():
-            self.seen[seat_id] = 0
+            self.observed[seat_id] = 0
 
     def observe(self, view, seat_ids):
-        count = np.array([self.seen.get(seat_id, 0) for seat_id in seat_ids.tolist()])
-        self.seen.update(zip(seat_ids.tolist(), (count + 1).tolist(), strict=True))
+        count = np.array([self.observed.get(seat_id, 0) for seat_id in seat_ids.tolist()])
+        self.observed.update(zip(seat_ids.tolist(), (count + 1).tolist(), strict=True))
         return attrs.evolve(view, observation={**view.observation, "count": count})
 
 
@@ -87,8 +87,8 @@ def test_stack_passes_observations_first_to_last_and_actions_last_to_first():
 def test_stack_binds_each_interface_to_the_spaces_of_the_previous_one():
     """Binding starts at the environment."""
     raw = ROLE
-    seen = stack(Count(), CardOnly()).bind(Spaces(raw.observation_space, raw.action_space))
-    assert seen == Spaces(spaces.Discrete(CARDS), spaces.Discrete(CARDS))
+    observed = stack(Count(), CardOnly()).bind(Spaces(raw.observation_space, raw.action_space))
+    assert observed == Spaces(spaces.Discrete(CARDS), spaces.Discrete(CARDS))
 
 
 def test_empty_stack_changes_nothing():
@@ -102,7 +102,7 @@ def test_stack_resets_every_interface():
     """The reset of a seat is passed to all interfaces."""
     first, second = Count(), Count()
     stack(first, second).reset(np.array([5]))
-    assert first.seen == second.seen == {5: 0}
+    assert first.observed == second.observed == {5: 0}
 
 
 def test_stack_rejects_the_same_object_twice():
@@ -115,9 +115,9 @@ def test_stack_rejects_the_same_object_twice():
 def test_bind_role_returns_the_transformed_role():
     """Spaces change; teams and privileged observations do not."""
     raw = ROLE
-    seen = bind_role(raw, CardOnly())
-    assert (seen.observation_space, seen.action_space) == (spaces.Discrete(CARDS), spaces.Discrete(CARDS))
-    assert (seen.teams, seen.privileged_space) == (raw.teams, raw.privileged_space)
+    observed = bind_role(raw, CardOnly())
+    assert (observed.observation_space, observed.action_space) == (spaces.Discrete(CARDS), spaces.Discrete(CARDS))
+    assert (observed.teams, observed.privileged_space) == (raw.teams, raw.privileged_space)
 
 
 def test_bind_role_errors_name_the_role():

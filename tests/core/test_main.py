@@ -279,8 +279,8 @@ def test_unencodable_characters_are_escaped(command, monkeypatch, encoding, char
     assert out.buffer.getvalue() == err.buffer.getvalue() == b"learner %s ended\nrestarted\n" % shown
 
 
-@pytest.mark.parametrize(("no_color", "seen"), [("", b"\x1b[32mok\x1b[0m\r\n"), ("1", b"ok\r\n")])
-def test_no_color_disables_colours(command, monkeypatch, no_color, seen):
+@pytest.mark.parametrize(("no_color", "observed"), [("", b"\x1b[32mok\x1b[0m\r\n"), ("1", b"ok\r\n")])
+def test_no_color_disables_colours(command, monkeypatch, no_color, observed):
     """The test writes to a terminal; other outputs have no colours."""
     monkeypatch.setenv("NO_COLOR", no_color)
     command(lambda: click.echo(click.style("ok", fg="green")))
@@ -288,7 +288,7 @@ def test_no_color_disables_colours(command, monkeypatch, no_color, seen):
     with os.fdopen(terminal, "w") as stream, monkeypatch.context() as patch:
         patch.setattr(sys, "stdout", stream)
         assert __main__.main(["train"]) == 0
-        assert os.read(master, 100) == seen
+        assert os.read(master, 100) == observed
     os.close(master)
 
 

@@ -187,7 +187,7 @@ class Standings:
         models = ("main@1", "main@2", "main@3")
         common = {"role": "player", "team": None}
         main = {"models": models, "decisions": 123456, "generation_starts": (0, 2), "share": 0.5}
-        self.anchors, self.elapsed_s = ("random", "strong"), 61.0
+        self.anchors, self.elapsed_s, self.decisions = ("random", "strong"), 61.0, 123456
         self.players = {
             "main": PlayerView(name="main", live="main@3+", **main, **common),
             "idle": PlayerView(name="idle", live="idle@0+", models=(), decisions=0, share=1.5, **common),
@@ -212,7 +212,6 @@ def coordinator():
             metrics={"learner-main": LEARNER, "sampler-0": SAMPLING, "service-x": {"calls": 3.0}}
         ),
         counts=SimpleNamespace(training=789, by_player={"main": 700}, ticks_by_player={"main": 5600}),
-        decisions=123456,
     )
 
 
@@ -344,7 +343,7 @@ def test_stall_is_reported_once(league, lost, reason):
         assert warnings == [f"nothing was played for 2 s: {reason}"]
         warnings.clear()
         runner.is_lost = lambda *_: False
-        runner.train(runner.coordinator.decisions + 64)
+        runner.train(runner.coordinator.league.decisions + 64)
         run_rounds(300)
         assert not warnings
 

@@ -263,10 +263,10 @@ def test_a_model_is_not_a_checkpoint(tmp_path):
         load_checkpoint(tmp_path, "learners/main/00000001.safetensors", digest)
 
 
-@pytest.mark.parametrize("said", [None, {}, {"ludus": "{"}, {"ludus": "[]"}, {"ludus": "[" * 100_000}])
-def test_a_checkpoint_says_a_learners_values(tmp_path, said):
+@pytest.mark.parametrize("metadata", [None, {}, {"ludus": "{"}, {"ludus": "[]"}, {"ludus": "[" * 100_000}])
+def test_a_checkpoint_holds_the_values_of_a_learner(tmp_path, metadata):
     """What is no JSON object is as good as nothing."""
-    digest = written(tmp_path / "learners" / "main", {"__metadata__": said}, name="00000001")
+    digest = written(tmp_path / "learners" / "main", {"__metadata__": metadata}, name="00000001")
     with pytest.raises(ModelError, match="not a checkpoint of a learner"):
         load_checkpoint(tmp_path, "learners/main/00000001.safetensors", digest)
 

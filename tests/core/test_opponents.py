@@ -44,7 +44,7 @@ class SlotPolicy(SinglePolicy):
 
     def act(self, inputs, *, rng, deterministic=False):
         self.calls.append([tuple(span) for span in inputs.spans])
-        self.seen = inputs.observation["obs"]
+        self.observed = inputs.observation["obs"]
         return self.decide(inputs.state["count"], inputs.spans)
 
     def evaluate(self, inputs):
@@ -61,13 +61,13 @@ class ReversingInterface(Identity):
     """Reverses actions and logs the seat ids of its calls."""
 
     def __init__(self):
-        self.resets, self.seen = [], []
+        self.resets, self.observed = [], []
 
     def reset(self, seat_ids):
         self.resets += seat_ids.tolist()
 
     def observe(self, view, seat_ids):
-        self.seen += seat_ids.tolist()
+        self.observed += seat_ids.tolist()
         return view
 
     def act(self, action, seat_ids):
@@ -108,7 +108,7 @@ def test_models_share_one_call():
     actor = make_stack(SlotPolicy(), 1, 2)
     actions = actor.act(make_seats([1] * 4 + [0] * 5), None)
     assert actor.policy.calls == [[(1, 0, 4), (0, 4, 9)]]
-    assert actor.policy.seen[:, 0].tolist() == list(range(0, 18, 2))
+    assert actor.policy.observed[:, 0].tolist() == list(range(0, 18, 2))
     assert actions[:, 0].tolist() == [2] * 4 + [1] * 5
 
 
@@ -125,7 +125,7 @@ def test_scattered_rows_are_sorted_by_slot():
     actor = make_stack(SlotPolicy(), 1, 2)
     actions = actor.act(make_seats([0, 1, 0, 1, 1, 0]), None)
     assert actor.policy.calls == [[(0, 0, 3), (1, 3, 6)]]
-    assert actor.policy.seen[:, 0].tolist() == [0, 4, 10, 2, 6, 8]
+    assert actor.policy.observed[:, 0].tolist() == [0, 4, 10, 2, 6, 8]
     assert actions[:, 0].tolist() == [1, 2, 1, 2, 2, 1]
 
 
@@ -145,7 +145,7 @@ def test_the_interface_gets_the_seat_ids_of_its_rows():
     actor = make_stack(SlotPolicy(), 1, 2, interface=interface)
     actor.start_matches(np.array([4]))
     actions = actor.act(make_seats([0, 1, 0], seat_ids=[7, 8, 9]), None)
-    assert (interface.resets, interface.seen) == ([4], [7, 9, 8])
+    assert (interface.resets, interface.observed) == ([4], [7, 9, 8])
     assert actions[:, 0].tolist() == [2, 1, 2]
 
 

@@ -284,14 +284,14 @@ class Reference:
 
 def check(batches, model, *, decisions):
     """Compare all trainable entries, their rewards and their successors with the reference."""
-    seen = []
+    observed = []
     for batch in batches:
         assert batch.num_segments == 0 or batch.length.max() <= decisions
         trainable = batch.trainable()
         for t, n in np.argwhere(trainable):
             number = int(batch.observation["obs"][t, n, 0])
             expected = model.done[number]
-            seen.append(number)
+            observed.append(number)
             assert batch.reward[t, n] == expected["reward"]
             assert batch.elapsed_ticks[t, n] == expected["elapsed"]
             assert batch.extras["log_prob"][t, n] == -number
@@ -302,7 +302,7 @@ def check(batches, model, *, decisions):
                 assert batch.initial_state["h"][n, 0] == number + 0.5
             if not expected["terminated"]:
                 assert batch.observation["obs"][t + 1, n, 0] == model.after[number]
-    assert sorted(seen) == sorted(number for number, done in model.done.items() if done["reward"] is not None)
+    assert sorted(observed) == sorted(number for number, done in model.done.items() if done["reward"] is not None)
 
 
 STEPS = st.lists(

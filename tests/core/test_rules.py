@@ -342,7 +342,7 @@ def test_a_reset_survives_the_loss_of_the_learner(ruled, moment):
     runner.paused.clear()
     runner.start("learner-main")
     runner.until(lambda: runner.learner("main").state.generation == 1)
-    runner.train(runner.coordinator.decisions + 1000)
+    runner.train(runner.coordinator.league.decisions + 1000)
     assert league.players["main"].generation == 1
     reset = league.models[f"main@{league.players['main'].generation_starts[-1]}"]
     assert runner.learner("main").state.generation_version > reset.version
@@ -365,7 +365,7 @@ def test_a_resume_restores_generations(league):
     """Of the league and of the learner."""
     runner = league(league=RESETS)
     runner.until(lambda: runner.coordinator.league.players["main"].generation == 1)
-    runner.train(runner.coordinator.decisions + 200)
+    runner.train(runner.coordinator.league.decisions + 200)
     runner.finish()
     view = runner.coordinator.league.players["main"]
     generation = runner.learner("main").state.generation

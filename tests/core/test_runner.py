@@ -39,10 +39,10 @@ def run(toml):
     """Return a function that trains a small run in this process."""
 
     def make(run_dir, **given):
-        said = []
+        printed = []
         plugins = load_plugins()
         config = load_config(toml(**given), plugins=plugins)
-        return train(config, plugins=plugins, run_dir=run_dir, print_line=said.append), said
+        return train(config, plugins=plugins, run_dir=run_dir, print_line=printed.append), printed
 
     return make
 
@@ -114,10 +114,10 @@ def test_slow_reports_are_made_less_often(run, tmp_path, monkeypatch):
 
 def test_result_and_final_evaluation_are_recorded(run, tmp_path):
     """The newest model plays every anchor on paired seeds, which is printed in advance."""
-    outcome, said = run(tmp_path / "run", anchors=("random", "perfect"))
+    outcome, printed = run(tmp_path / "run", anchors=("random", "perfect"))
     assert (outcome.reason, outcome.interrupted) == ("2,000 decisions are learned", False)
     newest = outcome.summary["players"]["main"]["newest"]
-    assert f"final evaluation: {newest} against perfect, 20 matches" in said
+    assert f"final evaluation: {newest} against perfect, 20 matches" in printed
     with Store.read(tmp_path / "run") as store:
         final = [m for m in store.matches.records(kind="eval") if m.fixture.reason == "final evaluation"]
     for anchor in ("random", "perfect"):
@@ -423,12 +423,16 @@ def test_stalled_run_prints_a_warning(run, tmp_path, monkeypatch):
 
     class Deaf(InProcessPool):
         def receive(self, timeout_s):
-            return [(peer, said) for peer, said in super().receive(timeout_s) if not isinstance(said, FixtureRequest)]
+            return [
+                (peer, printed)
+                for peer, printed in super().receive(timeout_s)
+                if not isinstance(printed, FixtureRequest)
+            ]
 
     monkeypatch.setattr(_session, "InProcessPool", Deaf)
     limits = {"decisions": 0, "minutes": 0.1, "stall_s": 1.0}
-    _, said = run(tmp_path / "run", run=limits, evaluation={"final_matches": 0})
-    (line,) = said
+    _, printed = run(tmp_path / "run", run=limits, evaluation={"final_matches": 0})
+    (line,) = printed
     assert line == (
         f"nothing was played for 1 s: samplers have no matches, or make no progress in them; "
         f"stop and `ludus resume {tmp_path / 'run'}`"
@@ -444,8 +448,8 @@ def test_stalled_environment_prints_a_warning(run, tmp_path, monkeypatch):
 
     monkeypatch.setattr(Count, "step", wait)
     limits = {"decisions": 0, "minutes": 0.1, "stall_s": 1.0}
-    _, said = run(tmp_path / "run", run=limits, evaluation={"final_matches": 0})
-    (line,) = said
+    _, printed = run(tmp_path / "run", run=limits, evaluation={"final_matches": 0})
+    (line,) = printed
     assert re.fullmatch(
         r"no seat has acted and no match has ended for 1 s: the environment plays [\d,]+ ticks/s; expected seats "
         r"that act, or matches that end; stop and `ludus resume .*run`",
@@ -494,9 +498,11 @@ def test_failing_metric_sink_is_dropped(run, tmp_path, monkeypatch, broken, kind
         raise kind("no server")
 
     monkeypatch.setattr(MemorySink, broken, fail)
-    outcome, said = run(tmp_path / "run", metrics={"sinks": ["dummy-memory"], "interval_s": 0.1})
+    outcome, printed = run(tmp_path / "run", metrics={"sinks": ["dummy-memory"], "interval_s": 0.1})
     assert outcome.reason == "2,000 decisions are learned"
-    assert said.count(f"metric sink 'dummy-memory' failed: {kind.__name__}: no server — it gets no more metrics") == 1
+    assert (
+        printed.count(f"metric sink 'dummy-memory' failed: {kind.__name__}: no server — it gets no more metrics") == 1
+    )
     assert len(list(read_metrics(tmp_path / "run" / "metrics.jsonl"))) > 1
 
 
@@ -586,8 +592,8 @@ def test_worker_failure_while_stopping_is_printed(run, tmp_path, monkeypatch):
             return super().finish(**given)
 
     monkeypatch.setattr(_session, "InProcessPool", Failing)
-    _, said = run(tmp_path / "run", evaluation={"final_matches": 0})
-    assert said == ["learner-main: no memory, while it stopped; its unsaved work is lost"]
+    _, printed = run(tmp_path / "run", evaluation={"final_matches": 0})
+    assert printed == ["learner-main: no memory, while it stopped; its unsaved work is lost"]
 
 
 def test_learner_lost_at_the_limit_is_restarted(run, tmp_path, monkeypatch):
@@ -702,17 +708,17 @@ def test_an_interrupt_stops_cleanly(start_run, tmp_path, is_alive, workers, numb
 
 def test_interrupt_ends_the_final_evaluation(toml, tmp_path):
     """The current pair is dropped, earlier pairs are kept, and a resume plays the rest."""
-    said, plugins, folder = [], load_plugins(), tmp_path / "run"
+    printed, plugins, folder = [], load_plugins(), tmp_path / "run"
 
     def print_line(line):
-        said.append(line)
-        if line.startswith("final evaluation") and len(said) == 2:
+        printed.append(line)
+        if line.startswith("final evaluation") and len(printed) == 2:
             signal.raise_signal(signal.SIGINT)
 
     config = load_config(toml(anchors={"perfect": {"agent": "dummy-perfect"}}), plugins=plugins)
     outcome = train(config, plugins=plugins, run_dir=folder, print_line=print_line)
     assert outcome.interrupted
-    assert said[-1] == "SIGINT: stopping cleanly (again: at once)"
+    assert printed[-1] == "SIGINT: stopping cleanly (again: at once)"
     played = final_fixtures(folder)
     assert len(played) == 2
     with Store.read(folder) as store:

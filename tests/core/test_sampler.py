@@ -115,7 +115,7 @@ def test_weights_change_between_segments_only(league, monkeypatch):
         load(actor, weights, version)
 
     monkeypatch.setattr(LiveActor, "load", noting)
-    while runner.coordinator.decisions < 1000:
+    while runner.coordinator.league.decisions < 1000:
         run_with_slow_learner(runner)
     versions = [version for version, _ in loads]
     assert len(set(versions)) > 5
@@ -145,7 +145,7 @@ def test_a_restarted_sampler_continues(league):
     """It counts blocks from 1 and gets weights and credits."""
     runner = league()
     runner.train(500)
-    before = runner.coordinator.decisions
+    before = runner.coordinator.league.decisions
     runner.start("sampler-0")
     runner.train(before + 500)
     assert runner.messages(Hello, sender="sampler-0")[-1].block == 0

@@ -83,13 +83,13 @@ def test_termination_raises_keyboard_interrupt(number):
 def test_other_threads_install_no_handlers():
     """Python allows handlers in the main thread only."""
     before = signal.getsignal(signal.SIGINT)
-    seen = []
+    observed = []
 
     def work():
-        with on_signal(seen.append):
-            seen.append(signal.getsignal(signal.SIGINT))
+        with on_signal(observed.append):
+            observed.append(signal.getsignal(signal.SIGINT))
 
     thread = threading.Thread(target=work)
     thread.start()
     thread.join()
-    assert seen == [before]
+    assert observed == [before]

@@ -10,10 +10,10 @@ from ludus._learning.intake import StalenessLimit
 
 
 @pytest.mark.parametrize(("off_policy", "limit"), [(False, 7), (True, math.inf)])
-def test_off_policy_trainers_have_no_limit(desk, off_policy, limit):
+def test_off_policy_trainers_have_no_limit(harness, off_policy, limit):
     """Only if they set `off_policy = True`."""
-    desk.trainer.off_policy = off_policy
-    assert StalenessLimit.for_trainer(desk.trainer, 7).max_updates == limit
+    harness.trainer.off_policy = off_policy
+    assert StalenessLimit.for_trainer(harness.trainer, 7).max_updates == limit
 
 
 def test_staleness_is_the_difference_of_versions():

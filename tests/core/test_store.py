@@ -755,22 +755,22 @@ def test_a_killed_writer_loses_nothing_that_was_acknowledged(tmp_path):
     make(tmp_path / "run").close()
     acks = tmp_path / "acks"
     argv = [sys.executable, "-c", textwrap.dedent(_WRITER), str(tmp_path / "run"), str(acks)]
-    rng, seen = random.Random(0), 0
+    rng, observed = random.Random(0), 0
     with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as nursery:
         for _ in range(20):
             print("go", file=nursery.stdin, flush=True)
             child = int(nursery.stdout.readline())
             deadline = time.monotonic() + 30
-            while (not acks.exists() or acks.stat().st_size <= seen) and time.monotonic() < deadline:
+            while (not acks.exists() or acks.stat().st_size <= observed) and time.monotonic() < deadline:
                 time.sleep(0.002)
             time.sleep(rng.uniform(0, 0.03))
             os.kill(child, signal.SIGKILL)
             assert nursery.stdout.readline() == "dead\n"
-            seen = acks.stat().st_size
+            observed = acks.stat().st_size
             with Store.read(tmp_path / "run") as store:
                 _check_after_crash(store, [int(line) for line in acks.read_text().split()])
         nursery.stdin.close()
-    assert seen > 0
+    assert observed > 0
 
 
 def _check_after_crash(store, acknowledged):

@@ -120,7 +120,7 @@ def test_a_remote_sampler_plays(run, joined, campaign):
     wait_for_progress(run)
     for name in ("service-gateway", "learner-main_agent"):
         os.kill(run.pids[name], signal.SIGKILL)
-        campaign.wait(lambda said=f"{name}: was killed by signal 9 — restarted": said in run.output)
+        campaign.wait(lambda line=f"{name}: was killed by signal 9 — restarted": line in run.output)
         wait_for_progress(run)
     os.kill(run.pids["sampler-0"], signal.SIGCONT)
     there.process.send_signal(signal.SIGINT)

@@ -180,11 +180,11 @@ def test_workers_of_a_suspended_coordinator_are_not_restarted(short_timeout):
     """It receives no messages meanwhile; afterwards the same workers go on."""
     run = short_timeout
     run.wait_for(is_training)
-    pids, said = run.pids, len(run.output)
+    pids, start = run.pids, len(run.output)
     os.kill(pids["coordinator"], signal.SIGSTOP)
     time.sleep(8)
     os.kill(pids["coordinator"], signal.SIGCONT)
     before = run.state
     run.wait_for(lambda state: state.has_passed(before))
     assert run.pids == pids
-    assert "restarted" not in run.output[said:]
+    assert "restarted" not in run.output[start:]

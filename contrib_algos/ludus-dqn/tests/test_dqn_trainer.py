@@ -252,10 +252,10 @@ def test_statistics_get_fresh_decisions_once(make_dqn, make_batch):
     batches = [make_batch(seed=seed) for seed in range(2)]
     for batch in batches:
         trainer.update(batch, progress=0.0)
-    seen = np.concatenate([batch.observation["obs"][batch.trainable()] for batch in batches])
+    observed = np.concatenate([batch.observation["obs"][batch.trainable()] for batch in batches])
     weights = trainer.weights()
-    assert weights["network.trunk.encoders.rest.norm.count"] == len(seen)
-    np.testing.assert_allclose(weights["network.trunk.encoders.rest.norm.mean"], seen.mean(0), atol=1e-5)
+    assert weights["network.trunk.encoders.rest.norm.count"] == len(observed)
+    np.testing.assert_allclose(weights["network.trunk.encoders.rest.norm.mean"], observed.mean(0), atol=1e-5)
 
 
 @pytest.mark.parametrize("kernels", ["onednn", "torch"])

@@ -50,7 +50,7 @@ def test_what_the_critic_reads(make_mappo_of, make_batch, critic):
     assert (values(mappo, batch, privileged=0.5) != before).all() == (critic == "global")
 
 
-def test_values_are_normalised_unless_switched_off(make_mappo_of):
+def test_values_are_normalized_unless_switched_off(make_mappo_of):
     """The only default that differs from PPO."""
     assert "value_scale" in make_mappo_of().make_trainer(seed=1).weights()
     assert "value_scale" not in make_mappo_of(normalize_value=False).make_trainer(seed=1).weights()

@@ -130,10 +130,10 @@ def test_the_critic_keeps_its_state_without_privileged_leaves():
     network = separate_networks(REQUEST, build=recurrent)
     observation, privileged = leaves(2)
     with torch.no_grad():
-        _, seen = network(observation, privileged, network.initial_state(2))
-        heads, after = network(observation, {}, seen)
+        _, observed = network(observation, privileged, network.initial_state(2))
+        heads, after = network(observation, {}, observed)
     assert heads.keys() == {"policy"}
-    changed = {name: not torch.equal(after[name], seen[name]) for name in seen}
+    changed = {name: not torch.equal(after[name], observed[name]) for name in observed}
     assert all(moved == name.startswith("policy.") for name, moved in changed.items())
 
 

@@ -282,7 +282,7 @@ def test_state_of_another_buffer_raises(make_trainer, batch):
         make_trainer(replay_capacity=199).load_state(trainer.state())
 
 
-# -- the optimiser -------------------------------------------------------------------------------------------------
+# -- the optimizer -------------------------------------------------------------------------------------------------
 
 
 def test_minimizer_equals_adam_on_a_clipped_gradient():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from ludus_rnd_ppo.losses import discounted_sums, intrinsic_reward, normalised, prediction_error
+from ludus_rnd_ppo.losses import discounted_sums, intrinsic_reward, normalized, prediction_error
 from ludus_rnd_ppo.moments import RunningMoments
 
 
@@ -20,10 +20,10 @@ def test_the_error_is_the_mean_over_features():
     assert error.tolist() == [5.0, 0.0]
 
 
-def test_observations_are_normalised_and_bounded():
+def test_observations_are_normalized_and_bounded():
     """By the mean and deviation of each element; also bytes."""
     leaf = torch.tensor([[10, 200], [14, 0]], dtype=torch.uint8)
-    read = normalised(leaf, mean=torch.tensor([12.0, 0.0]), deviation=torch.tensor([4.0, 10.0]), clip=5.0)
+    read = normalized(leaf, mean=torch.tensor([12.0, 0.0]), deviation=torch.tensor([4.0, 10.0]), clip=5.0)
     assert read.tolist() == [[-0.5, 5.0], [0.5, 0.0]]
 
 

@@ -16,7 +16,7 @@ from torch import nn
 
 
 def plain_errors(novelty, observation):
-    """Return the errors of the two networks at observations ``[…, 3]`` that are normalised already."""
+    """Return the errors of the two networks at observations ``[…, 3]`` that are normalized already."""
     read = {"obs": torch.from_numpy(observation.reshape(-1, 3).astype(np.float32))}
     with torch.no_grad():
         of = [network(read, {}, {})[0]["rnd"].numpy() for network in (novelty.predictor, novelty.target)]
@@ -34,17 +34,17 @@ def plain_sums(rewards, gammas, terminated):
 
 @pytest.mark.parametrize("ends", [False, True])
 @pytest.mark.parametrize("per", ["decision", "tick"])
-def test_rewards_are_normalised_errors(make_rnd, make_novelty, make_batch, ends, per):
+def test_rewards_are_normalized_errors(make_rnd, make_novelty, make_batch, ends, per):
     """Of two batches, so that the statistics run."""
     rnd = make_rnd(intrinsic_ends=ends, discount_per=per, intrinsic_gamma=0.9)
     novelty = make_novelty(rnd)
-    seen, returns = np.zeros((0, 3)), np.zeros(0)
+    observed, returns = np.zeros((0, 3)), np.zeros(0)
     for seed in (1, 2):
         batch = make_batch(rnd, seed=seed)
         rewards = novelty.reward(batch, Alone())
         observation = batch.observation["obs"].astype(np.float64)
-        seen = np.concatenate([seen, observation[:8].reshape(-1, 3)])
-        error = plain_errors(novelty, ((observation - seen.mean(axis=0)) / seen.std(axis=0)).clip(-5, 5))
+        observed = np.concatenate([observed, observation[:8].reshape(-1, 3)])
+        error = plain_errors(novelty, ((observation - observed.mean(axis=0)) / observed.std(axis=0)).clip(-5, 5))
         expected = np.where(batch.terminated[:-1], error[:-1], error[1:])
         gammas = 0.9 ** (batch.elapsed_ticks if per == "tick" else np.ones((9, 6)))
         sums = plain_sums(np.concatenate([expected, error[-1:]]), gammas, batch.terminated & ends)[:8]
@@ -196,8 +196,8 @@ def test_absent_entities_are_not_read(make_rnd, make_novelty):
     torch.testing.assert_close(novelty._errors(leaves), novelty._errors(other), rtol=0, atol=0)
 
 
-def test_masks_that_would_be_normalised_are_refused(make_rnd):
-    """Normalised, they would not be masks any more."""
+def test_masks_that_would_be_normalized_are_refused(make_rnd):
+    """Normalized, they would not be masks any more."""
     rnd = make_rnd(mice(spaces.Box(0, 1, (3,), np.float32)), build_network=entities)
     with pytest.raises(ContractError, match=r"entities.mice.present: .* from -5 to 5; declare it as MultiBinary"):
         rnd.make_trainer(seed=1)

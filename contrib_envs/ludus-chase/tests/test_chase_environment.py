@@ -109,7 +109,7 @@ def test_names_match_widths():
 
 @pytest.mark.parametrize("role", ["cat", "mouse"])
 @pytest.mark.parametrize("keep", [{}, {"cheeses": 1, "holes": 9}])
-def test_masks_are_neither_scaled_nor_normalised(role, keep):
+def test_masks_are_neither_scaled_nor_normalized(role, keep):
     """Presence leaves are binary, so that interfaces and algorithms leave them unchanged, also in `chase-nearest`."""
     seen = Chase(ChaseConfig(), num_matches=1).spec.role(role)
     interface = make_nearest(NearestConfig(keep=keep))

@@ -85,13 +85,13 @@ def test_paths_lead_to_their_targets(seed, drawn):
     to = points((drawn[2] * 71 + 0.5, drawn[3] * 47 + 0.5))
     at = points((drawn[0] * 71 + 0.5, drawn[1] * 47 + 0.5))
     first = find_paths(plan, house, at, to)
-    said = float(first.far[0, 0, 0])
-    assert said >= np.hypot(first.dx, first.dy)[0, 0, 0] - 1e-3
+    reported = float(first.far[0, 0, 0])
+    assert reported >= np.hypot(first.dx, first.dy)[0, 0, 0] - 1e-3
     way, walked = first, 0
     while way.far[0, 0, 0] >= 1.0 and walked < 400:
         at = move_points(plan, house, ROWS[:, None], *at, dx=way.step_x[0], dy=way.step_y[0])
         way, walked = find_paths(plan, house, at, to), walked + 1
-    assert walked <= 1.3 * said + 8
+    assert walked <= 1.3 * reported + 8
 
 
 def test_a_path_in_the_same_room_is_straight():

@@ -48,21 +48,21 @@ class Bids:
         size = 3 if trouble == "other spaces" and away else 2
         if trouble == "no start" and away:
             raise OSError("no licence")
-        seen = spaces.Dict(
+        observed = spaces.Dict(
             {
                 "clock": spaces.Box(0, 99, (size,), np.float32),
                 "theirs": spaces.Discrete(4),
                 "unseen": spaces.Discrete(2),
             }
         )
-        role = Role(name="bidder", observation_space=seen, action_space=spaces.Discrete(4), teams=(0, 1))
+        role = Role(name="bidder", observation_space=observed, action_space=spaces.Discrete(4), teams=(0, 1))
         self.spec = EnvironmentSpec(
             name="bids", roles=(role,), turn="simultaneous", zero_sum=True, constant_sum=True, scenarios=("brief",)
         )
         self.ticks, self.trouble = ticks, trouble
 
     def bind(self, row):
-        self.row, self.seen = row, row.tick.roles["bidder"]
+        self.row, self.observed = row, row.tick.roles["bidder"]
 
     def reset(self, seed, scenario):
         self.limit = int(scenario.parameters.get("ticks", 2)) if scenario.name == "brief" else 99
@@ -76,7 +76,7 @@ class Bids:
         self.bid = self.row.actions["bidder"][:, 0].copy()
         gain = float(self.bid[0] - self.bid[1])
         self.total += gain
-        self.seen.reward[:] = gain, -gain
+        self.observed.reward[:] = gain, -gain
         self.row.tick.terminated[...] = self.now == self.length
         self.row.tick.truncated[...] = self.now == self.limit != self.length
         won = (1 + np.sign(self.total)) / 2
@@ -84,10 +84,10 @@ class Bids:
         self.show()
 
     def show(self):
-        self.seen.observation["clock"][:] = self.now, self.length
-        self.seen.observation["theirs"][:] = self.bid[::-1]
-        self.seen.action_mask[:] = np.arange(4) != self.now % 4
-        self.seen.acting[:] = True
+        self.observed.observation["clock"][:] = self.now, self.length
+        self.observed.observation["theirs"][:] = self.bid[::-1]
+        self.observed.action_mask[:] = np.arange(4) != self.now % 4
+        self.observed.acting[:] = True
 
     def make_trouble(self):
         if self.trouble == "raise":
@@ -148,17 +148,17 @@ def play(copies, steps):
     """Play random legal bids and return all ticks."""
     random = np.random.default_rng(5)
     tick = copies.reset(seeds(*range(copies.num_matches)))
-    seen = []
+    observed = []
     for step in range(steps):
         mask = tick.roles["bidder"].action_mask
         tick = copies.step({"bidder": (random.random(mask.shape) * mask).argmax(axis=2)[..., None]})
         role = tick.roles["bidder"]
         arrays = [*role.observation.values(), role.acting, role.action_mask, role.reward]
-        seen.append([array.copy() for array in (*arrays, tick.terminated, tick.truncated, tick.outcome)])
+        observed.append([array.copy() for array in (*arrays, tick.terminated, tick.truncated, tick.outcome)])
         ended = np.flatnonzero(tick.terminated | tick.truncated)
         if len(ended) > 1:  # a single ended match idles until another ends
             tick = copies.reset(seeds(*(100 * step + ended)), indices=ended)
-    return seen
+    return observed
 
 
 def processes():

@@ -336,7 +336,7 @@ def test_unknown_scenario(make, scenario, problem) -> None:
 
 
 def test_an_ended_native_match_is_idle(make) -> None:
-    """Matches that the vectorised environment starts by itself are hidden, with their time limits."""
+    """Matches that the vectorized environment starts by itself are hidden, with their time limits."""
     env = make(num_matches=2, max_ticks=2)
     env.reset(seeds(0, 1))
     env.step(push(env, 0))

@@ -45,14 +45,14 @@ def acting(tick):
 def play_randomly(env, match_seeds, random_seed, ticks):
     """Return all observations of `ticks` ticks with random legal actions, by match."""
     tick, random = env.reset(match_seeds), [np.random.default_rng([random_seed, int(s)]) for s in match_seeds]
-    seen = []
+    observed = []
     for _ in range(ticks):
         role = tick.roles["player"]
-        seen.append([a.copy() for a in (role.observation["obs"], role.acting, role.reward, tick.outcome)])
+        observed.append([a.copy() for a in (role.observation["obs"], role.acting, role.reward, tick.outcome)])
         masks = role.action_mask | ~role.acting[..., None]
         draws = np.stack([source.random(masks.shape[1:]) for source in random])
         tick = env.step({"player": (draws * masks).argmax(axis=2)[..., None]})
-    return [np.stack(arrays) for arrays in zip(*seen, strict=True)]
+    return [np.stack(arrays) for arrays in zip(*observed, strict=True)]
 
 
 @pytest.mark.parametrize(

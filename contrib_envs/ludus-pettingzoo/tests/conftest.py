@@ -76,20 +76,20 @@ class Elimination(AECEnv):
     def __init__(self):
         super().__init__()
         self.possible_agents = ["red_0", "blue_0", "green_0"]
-        self.seen = spaces.Dict({"left": spaces.Discrete(4), "said": spaces.Tuple([spaces.Discrete(4)])})
+        self.observed = spaces.Dict({"left": spaces.Discrete(4), "previous": spaces.Tuple([spaces.Discrete(4)])})
         self.actions = spaces.Discrete(3)
 
     def observation_space(self, agent):
-        return self.seen
+        return self.observed
 
     def action_space(self, agent):
         return self.actions
 
     def observe(self, agent):
-        return {"left": len(self.agents), "said": (self.said,)}
+        return {"left": len(self.agents), "previous": (self.previous,)}
 
     def reset(self, seed=None, options=None):
-        self.agents, self.said = self.possible_agents[:], 3
+        self.agents, self.previous = self.possible_agents[:], 3
         self.rewards = dict.fromkeys(self.agents, 0)
         self._cumulative_rewards = dict.fromkeys(self.agents, 0)
         self.terminations = dict.fromkeys(self.agents, False)
@@ -99,16 +99,16 @@ class Elimination(AECEnv):
         self.agent_selection = self.order[0]
 
     def mask(self):
-        self.infos = {a: {"action_mask": (np.arange(3) != self.said).astype(np.int8)} for a in self.agents}
+        self.infos = {a: {"action_mask": (np.arange(3) != self.previous).astype(np.int8)} for a in self.agents}
 
     def step(self, action):
         agent = self.agent_selection
         if self.terminations[agent]:
             return self._was_dead_step(action)
-        assert action != self.said
+        assert action != self.previous
         self._clear_rewards()
         self._cumulative_rewards[agent] = 0
-        self.said = int(action)
+        self.previous = int(action)
         following = [a for a in self.order if not self.terminations[a]]
         following = following[following.index(agent) + 1 :] + following[: following.index(agent)]
         if action == 0:
@@ -146,14 +146,15 @@ class Bids(ParallelEnv):
 
     def answer(self, rewards, ended):
         asked = self.agents
-        seen = {agent: np.full(1, ended, np.float32) for agent in asked}
+        observed = {agent: np.full(1, ended, np.float32) for agent in asked}
         self.agents = [] if ended else asked
-        return seen, rewards, dict.fromkeys(asked, ended), dict.fromkeys(asked, False), {agent: {} for agent in asked}
+        terminated, truncated = dict.fromkeys(asked, ended), dict.fromkeys(asked, False)
+        return observed, rewards, terminated, truncated, {agent: {} for agent in asked}
 
     def reset(self, seed=None, options=None):
         self.agents = self.possible_agents[:]
-        seen, *_, infos = self.answer({}, False)
-        return seen, infos
+        observed, *_, infos = self.answer({}, False)
+        return observed, infos
 
     def step(self, actions):
         best = max(actions.values())
@@ -186,10 +187,10 @@ class Mixed(ParallelEnv):
         return spaces.Discrete(3) if agent == self.possible_agents[0] else spaces.Box(-1, 1, (1,), np.float32)
 
     def answer(self):
-        seen = {agent: np.full(1, self.now, np.float32) for agent in self.agents}
+        observed = {agent: np.full(1, self.now, np.float32) for agent in self.agents}
         if self.now == self.unseen_at:
-            del seen[self.possible_agents[1]]
-        return seen, dict(zip(self.possible_agents, self.infos))
+            del observed[self.possible_agents[1]]
+        return observed, dict(zip(self.possible_agents, self.infos))
 
     def reset(self, seed=None, options=None):
         self.agents, self.now = self.possible_agents[:], 1
@@ -197,10 +198,10 @@ class Mixed(ParallelEnv):
 
     def step(self, actions):
         self.now += 1
-        asked, (seen, infos) = self.agents, self.answer()
+        asked, (observed, infos) = self.agents, self.answer()
         ended = self.now == 5
         self.agents = [] if ended else asked
-        return seen, dict.fromkeys(asked, 0.0), dict.fromkeys(asked, ended), dict.fromkeys(asked, False), infos
+        return observed, dict.fromkeys(asked, 0.0), dict.fromkeys(asked, ended), dict.fromkeys(asked, False), infos
 '''
 
 

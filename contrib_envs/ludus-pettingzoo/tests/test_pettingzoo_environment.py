@@ -113,7 +113,7 @@ def test_classic_roles(make) -> None:
 def test_observation_dict_without_mask_is_kept(make) -> None:
     """Dict and Tuple observations become leaves."""
     tick = make(ELIMINATION).reset(seeds(0))
-    assert list(tick.roles["player"].observation) == ["left", "said.0"]
+    assert list(tick.roles["player"].observation) == ["left", "previous.0"]
 
 
 def test_same_match_as_bare(make) -> None:
@@ -141,13 +141,13 @@ def test_same_match_as_bare(make) -> None:
 def plain(tick):
     """Return the values of a tick for acting seats, and for all seats at the end of a match."""
     ended = tick.terminated | tick.truncated
-    said = {"ended": ended.tolist(), "outcome": tick.outcome[ended].tolist()}
+    values = {"ended": ended.tolist(), "outcome": tick.outcome[ended].tolist()}
     for name, role in tick.roles.items():
         shown = role.acting | ended[:, None]
-        said[name] = [role.acting.tolist(), role.reward.tolist()]
-        said[name] += [leaf[shown].tolist() for leaf in role.observation.values()]
-        said[name] += [] if role.action_mask is None else [role.action_mask[role.acting].tolist()]
-    return said
+        values[name] = [role.acting.tolist(), role.reward.tolist()]
+        values[name] += [leaf[shown].tolist() for leaf in role.observation.values()]
+        values[name] += [] if role.action_mask is None else [role.action_mask[role.acting].tolist()]
+    return values
 
 
 @pytest.mark.parametrize(

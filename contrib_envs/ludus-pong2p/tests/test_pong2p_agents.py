@@ -29,7 +29,7 @@ def random_agent(**options) -> RandomAgent:
     return RandomAgent(RandomConfig(**options), spec=make().spec, role="player")
 
 
-def seen(*, ball_x: float = 10.0, ball_y: float = 0.0, paddle: float = 0.0, rows: int = 1) -> dict:
+def observed(*, ball_x: float = 10.0, ball_y: float = 0.0, paddle: float = 0.0, rows: int = 1) -> dict:
     """Return the vector observation of a seat, from positions in units from the middle."""
     obs = np.zeros((rows, 10), np.float32)
     obs[:, 0], obs[:, 2], obs[:, 3] = paddle / 20, ball_x / 20, ball_y / 20
@@ -95,13 +95,13 @@ def test_every_option_weakens_the_follower():
 @pytest.mark.parametrize(("height", "action"), [(5.0, DOWN), (-5.0, UP), (0.5, STAY), (-0.5, STAY)])
 def test_it_moves_to_where_the_ball_is(height, action):
     """And stays where it is close enough."""
-    assert act(follower(**PERFECT), seen(ball_y=height)) == [action]
+    assert act(follower(**PERFECT), observed(ball_y=height)) == [action]
 
 
 def test_it_observes_the_ball_with_a_delay():
     """With a delay of 2 it follows the ball of two ticks ago, and at first the first ball."""
     agent = follower(**{**PERFECT, "delay": 2})
-    done = [act(agent, seen(ball_y=height))[0] for height in (9.0, -9.0, -9.0, -9.0, 9.0, 9.0, 9.0)]
+    done = [act(agent, observed(ball_y=height))[0] for height in (9.0, -9.0, -9.0, -9.0, 9.0, 9.0, 9.0)]
     assert done == [DOWN, DOWN, DOWN, UP, UP, UP, DOWN]
 
 
@@ -109,7 +109,7 @@ def test_it_observes_the_ball_with_a_delay():
 def test_it_moves_in_a_share_of_the_ticks(speed, moves):
     """Evenly spread."""
     agent = follower(**{**PERFECT, "speed": speed})
-    done = [act(agent, seen(ball_y=9.0))[0] for _ in range(100)]
+    done = [act(agent, observed(ball_y=9.0))[0] for _ in range(100)]
     assert done.count(DOWN) == pytest.approx(moves, abs=1)
     assert done.count(STAY) == 100 - done.count(DOWN)
 
@@ -117,14 +117,14 @@ def test_it_moves_in_a_share_of_the_ticks(speed, moves):
 def approach(agent: FollowerAgent, *, rows: int, seed: int, at: tuple = (10.0, 9.0)) -> None:
     """Let the agent observe an approaching ball."""
     for x in at:
-        act(agent, seen(ball_x=x, rows=rows), seat_ids=tuple(range(rows)), seed=seed)
+        act(agent, observed(ball_x=x, rows=rows), seat_ids=tuple(range(rows)), seed=seed)
 
 
 def test_it_misses_by_as_much_as_its_error():
     """The paddle settles where the ball is off its middle by anything up to the error."""
     agent, rows = follower(**{**PERFECT, "error": 4.0}), 400
     approach(agent, rows=rows, seed=3)
-    obs = seen(ball_x=8.0, rows=rows)
+    obs = observed(ball_x=8.0, rows=rows)
     offsets = []
     for paddle in np.arange(-6.0, 6.1, 0.5):
         obs["obs"][:, 0] = paddle / 20
@@ -139,7 +139,7 @@ def test_it_chooses_a_new_error_for_each_approach_only():
     """It is drawn once per approach."""
     agent, aim = follower(**{**PERFECT, "error": 4.0}), []
     for seed, x in enumerate((0.0, -5.0, -10.0, -15.0, -10.0, 0.0, 10.0, 5.0, 0.0)):
-        act(agent, seen(ball_x=x), seed=seed)
+        act(agent, observed(ball_x=x), seed=seed)
         aim.append(float(agent._memory["aim"][0, 0]))
     assert aim[0] == 0.0
     assert len(set(aim[1:7])) == 1
@@ -153,7 +153,7 @@ def test_rows_are_independent():
     one, other = (follower(delay=3, speed=0.6, error=0.0) for _ in range(2))
     order = np.array([3, 0, 5, 1, 4, 2])
     for heights in ball:
-        obs = seen(rows=6)
+        obs = observed(rows=6)
         obs["obs"][:, 3] = heights / 20
         straight = act(one, obs, seat_ids=tuple(range(6)))
         turned = act(other, {"obs": obs["obs"][order]}, seat_ids=tuple(order))
@@ -164,9 +164,9 @@ def test_a_new_match_starts_without_memories():
     """A reset clears the ball of the given seats only."""
     agent = follower(**{**PERFECT, "delay": 2})
     for _ in range(3):
-        act(agent, seen(ball_y=9.0, rows=2), seat_ids=(0, 7))
+        act(agent, observed(ball_y=9.0, rows=2), seat_ids=(0, 7))
     agent.reset(np.array([7]))
-    assert act(agent, seen(ball_y=-9.0, rows=2), seat_ids=(0, 7)) == [DOWN, UP]
+    assert act(agent, observed(ball_y=-9.0, rows=2), seat_ids=(0, 7)) == [DOWN, UP]
 
 
 def test_strength_sets_defaults():
@@ -191,7 +191,7 @@ def test_help_texts_name_the_values_of_both_strengths():
 
 def test_random_actions_are_uniform():
     """Without holding."""
-    counts = np.bincount(act(random_agent(hold=1.0), seen(rows=3000), seat_ids=tuple(range(3000))), minlength=3)
+    counts = np.bincount(act(random_agent(hold=1.0), observed(rows=3000), seat_ids=tuple(range(3000))), minlength=3)
     assert (np.abs(counts - 1000) < 120).all()
 
 
@@ -234,4 +234,4 @@ def test_agents_are_offered_for_this_game():
     for component in ludus_register_agents():
         assert component.environments == ("pong2p",)
         agent = component.load_factory()(component.load_config()(), spec=environment.spec, role="player")
-        assert act(agent, seen())[0] in (STAY, UP, DOWN)
+        assert act(agent, observed())[0] in (STAY, UP, DOWN)

@@ -166,14 +166,14 @@ def test_a_serve_starts_on_the_middle_line_at_the_speed_of_serves():
 def test_no_two_serves_of_a_match_are_the_same():
     """They are numbered, from the start of each match."""
     court, one = court_with(), np.arange(1)
-    seen = []
+    observed = []
     for _ in range(4):
         court.serve(one, np.zeros(1, np.int64))
-        seen.append(ball(court))
-    assert len(np.unique(seen, axis=0)) == 4
+        observed.append(ball(court))
+    assert len(np.unique(observed, axis=0)) == 4
     court.prepare(one, np.zeros(1, np.uint64), ball_speed=ONE, paddles=np.ones((2, 1)))
     court.serve(one, np.zeros(1, np.int64))
-    assert ball(court) == seen[0]
+    assert ball(court) == observed[0]
 
 
 def test_a_serve_is_never_faster_than_the_limit():

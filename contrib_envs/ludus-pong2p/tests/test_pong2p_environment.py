@@ -212,12 +212,12 @@ def test_exchanged_seats_and_the_paired_seed_give_the_mirrored_match(options):
     for _ in range(150):
         actions = rng.integers(3, size=(2, matches))
         tick, mirrored = act(one, *actions), act(other, *actions[::-1])
-        seen, same = tick.roles["player"], mirrored.roles["player"]
-        np.testing.assert_array_equal(seen.observation["obs"], same.observation["obs"][:, ::-1])
-        np.testing.assert_array_equal(seen.reward, same.reward[:, ::-1])
+        observed, same = tick.roles["player"], mirrored.roles["player"]
+        np.testing.assert_array_equal(observed.observation["obs"], same.observation["obs"][:, ::-1])
+        np.testing.assert_array_equal(observed.reward, same.reward[:, ::-1])
         np.testing.assert_array_equal(tick.terminated, mirrored.terminated)
         np.testing.assert_array_equal(tick.outcome, mirrored.outcome[:, ::-1])
-        scored += int(np.count_nonzero(seen.reward))
+        scored += int(np.count_nonzero(observed.reward))
     assert scored > matches
 
 
@@ -242,10 +242,10 @@ def test_a_tick_with_skipped_frames_is_as_many_ticks_without():
         actions = rng.integers(3, size=(2, 16))
         total = np.zeros((16, 2), np.float32)
         for _ in range(4):
-            seen = act(plain, *actions).roles["player"]
-            total += seen.reward
+            observed = act(plain, *actions).roles["player"]
+            total += observed.reward
         jumped = act(skipping, *actions).roles["player"]
-        np.testing.assert_array_equal(jumped.observation["obs"], seen.observation["obs"])
+        np.testing.assert_array_equal(jumped.observation["obs"], observed.observation["obs"])
         np.testing.assert_allclose(jumped.reward, total, atol=1e-6)
         points += int(np.count_nonzero(jumped.reward_parts["point"]))
     assert points > 0
@@ -291,16 +291,16 @@ def test_long_paddle_gives_each_seat_its_length():
         ({"paddle_0": 1, "paddle_1": 0.5}, [0.2, 0.1]),
         ({"paddle_1": 10}, [0.4, 1.0]),
     ):
-        seen = first_ball(Scenario(name="long-paddle", parameters=parameters))
-        np.testing.assert_allclose(seen[0, 6:8], lengths, rtol=1e-6)
-        np.testing.assert_allclose(seen[1, 6:8], lengths[::-1], rtol=1e-6)
+        observed = first_ball(Scenario(name="long-paddle", parameters=parameters))
+        np.testing.assert_allclose(observed[0, 6:8], lengths, rtol=1e-6)
+        np.testing.assert_allclose(observed[1, 6:8], lengths[::-1], rtol=1e-6)
 
 
 def test_custom_sets_scores_and_receiver():
     """For matches that start late, and drills of one side."""
-    seen = first_ball(*custom(score_0=4, score_1=1, serve_to=1))
-    np.testing.assert_allclose(seen[0, 8:10], [0.8, 0.2], rtol=1e-6)
-    assert seen[0, 4] > 0
+    observed = first_ball(*custom(score_0=4, score_1=1, serve_to=1))
+    np.testing.assert_allclose(observed[0, 8:10], [0.8, 0.2], rtol=1e-6)
+    assert observed[0, 4] > 0
     assert first_ball(*custom(serve_to=0))[0, 4] < 0
 
 

@@ -85,14 +85,14 @@ def test_all_numbers_stay_within_one(fast):
 def test_both_observations_are_those_of_either():
     """The leaves vector and image."""
     kinds = {kind: make(8, observation=kind, points=2) for kind in ("vector", "image", "both")}
-    seen = {kind: start(environment) for kind, environment in kinds.items()}
+    observed = {kind: start(environment) for kind, environment in kinds.items()}
     rng = np.random.default_rng(0)
     for _ in range(120):
-        assert seen["both"].keys() == {"vector", "image"}
+        assert observed["both"].keys() == {"vector", "image"}
         for kind in ("vector", "image"):
-            np.testing.assert_array_equal(seen["both"][kind], seen[kind]["obs"])
+            np.testing.assert_array_equal(observed["both"][kind], observed[kind]["obs"])
         actions = rng.integers(3, size=(2, 8))
-        seen = {kind: step(environment, *actions) for kind, environment in kinds.items()}
+        observed = {kind: step(environment, *actions) for kind, environment in kinds.items()}
 
 
 # -- pictures ------------------------------------------------------------------------------------------------------
@@ -189,14 +189,14 @@ def test_a_reset_redraws_only_the_given_matches():
 def test_agents_read_the_same_from_any_observation(seed, ticks):
     """Own paddle and ball, from a picture to a twentieth of a unit."""
     kinds = [make(8, observation=kind) for kind in ("vector", "image", "both")]
-    seen = [start(environment, seed=seed) for environment in kinds]
+    observed = [start(environment, seed=seed) for environment in kinds]
     rng = np.random.default_rng(seed)
     for _ in range(ticks):
         actions = rng.integers(3, size=(2, 8))
-        seen = [step(environment, *actions) for environment in kinds]
+        observed = [step(environment, *actions) for environment in kinds]
     for seat in (0, 1):
         exact, drawn, both = (
-            own_paddle_and_ball({name: leaf[:, seat] for name, leaf in leaves.items()}) for leaves in seen
+            own_paddle_and_ball({name: leaf[:, seat] for name, leaf in leaves.items()}) for leaves in observed
         )
         court = kinds[0]._court
         side = 1 - 2 * seat

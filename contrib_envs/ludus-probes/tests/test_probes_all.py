@@ -120,12 +120,12 @@ def test_perfect_agents_evaluate(make, make_agent, start, name):
     agent = make_agent(name, environment)
     assert isinstance(agent, EvaluatingAgent)
     player = start(environment)
-    seen = {leaf: array[:, 0] for leaf, array in player.observation.items()}
+    observed = {leaf: array[:, 0] for leaf, array in player.observation.items()}
     mask = None if player.action_mask is None else player.action_mask[:, 0]
     more = {"action_mask": mask, "seat_ids": np.arange(5), "rng": np.random.default_rng(0)}
     agent.reset(np.arange(5))
-    actions, values = agent.act_and_evaluate(seen, **more)
-    assert np.array_equal(actions, agent.act(seen, **more))
+    actions, values = agent.act_and_evaluate(observed, **more)
+    assert np.array_equal(actions, agent.act(observed, **more))
     assert actions.dtype == environment.spec.role(ROLE).action_space.dtype
     assert values.dtype == np.float32
     assert values.tolist() == [0.0 if name == "steer-perfect" else 1.0] * 5

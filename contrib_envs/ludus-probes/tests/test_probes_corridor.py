@@ -77,10 +77,10 @@ def test_arriving_on_the_last_tick_counts(make, start):
 
 def test_the_observation_has_mean_square_one(make, start):
     """One-hot over cells, end and outside, times the root of their number."""
-    seen = start(make("corridor")).observation["obs"][0, 0]
-    assert seen.shape == (18,)
-    assert np.count_nonzero(seen) == 1
-    assert np.mean(seen**2) == pytest.approx(1.0)
+    observed = start(make("corridor")).observation["obs"][0, 0]
+    assert observed.shape == (18,)
+    assert np.count_nonzero(observed) == 1
+    assert np.mean(observed**2) == pytest.approx(1.0)
 
 
 def arrivals(length, limit):

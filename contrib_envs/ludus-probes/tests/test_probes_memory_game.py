@@ -13,11 +13,11 @@ def watch(make, start, **options):
     """Return all observations of matches ``[ticks, B, choices + 2]``, the final one included."""
     environment = make("memory-game", ROWS, **options)
     player = start(environment)
-    seen = [player.observation["obs"][:, 0].copy()]
+    observed = [player.observation["obs"][:, 0].copy()]
     while player.acting.any():
         environment.step({ROLE: np.zeros((ROWS, 1, 1), np.int64)})
-        seen.append(player.observation["obs"][:, 0].copy())
-    return np.stack(seen)
+        observed.append(player.observation["obs"][:, 0].copy())
+    return np.stack(observed)
 
 
 @pytest.mark.parametrize("delay", [1, 6, 50])
@@ -32,9 +32,9 @@ def test_who_remembers_receives_one(make, make_agent, play, by_agent, delay):
 @pytest.mark.parametrize("choices", [2, 4])
 def test_policy_without_memory_is_right_once_in_the_choices(make, start, play, choices):
     """The question looks the same in all matches, so a policy without memory always gives one answer: 1/choices."""
-    seen = watch(make, start, choices=choices)
-    assert (seen[-2] == seen[-2, :1]).all()
-    cue = seen[0, :, :choices].argmax(axis=1)
+    observed = watch(make, start, choices=choices)
+    assert (observed[-2] == observed[-2, :1]).all()
+    cue = observed[0, :, :choices].argmax(axis=1)
     for answer in range(choices):
         environment = make("memory-game", ROWS, choices=choices)
         total = play(environment, lambda *_, answer=answer: np.full((ROWS, 1, 1), answer))[:, 0]
@@ -59,11 +59,11 @@ def test_only_the_last_answer_counts(make, play, start):
 
 def test_cue_delay_and_question_are_shown_in_this_order(make, start):
     """One flag each; a symbol with the cue and in the delay, none with the question and at the end."""
-    seen = watch(make, start, delay=3)
-    assert len(seen) == 6
-    assert (seen[:, :, 4] == np.array([1, 0, 0, 0, 0, 0])[:, None]).all()
-    assert (seen[:, :, 5] == np.array([0, 0, 0, 0, 1, 0])[:, None]).all()
-    assert (seen[:, :, :4].sum(axis=2) == np.array([1, 1, 1, 1, 0, 0])[:, None]).all()
+    observed = watch(make, start, delay=3)
+    assert len(observed) == 6
+    assert (observed[:, :, 4] == np.array([1, 0, 0, 0, 0, 0])[:, None]).all()
+    assert (observed[:, :, 5] == np.array([0, 0, 0, 0, 1, 0])[:, None]).all()
+    assert (observed[:, :, :4].sum(axis=2) == np.array([1, 1, 1, 1, 0, 0])[:, None]).all()
 
 
 def test_distractors_say_nothing_about_the_cue(make, start):

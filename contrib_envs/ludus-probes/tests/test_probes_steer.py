@@ -27,8 +27,8 @@ def test_the_best_actions_receive_nothing_less_than_zero(make, make_agent, play,
 
 def test_the_best_actions_are_product_and_mean():
     """Of the first two and of the last two numbers; they never leave the action space."""
-    seen = np.array([[0.5, -0.5, 1.0], [1.0, 1.0, 1.0], [-1.0, 1.0, -1.0]], np.float32)
-    assert best_actions(seen).tolist() == [[-0.25, 0.25], [1.0, 1.0], [-1.0, 0.0]]
+    observed = np.array([[0.5, -0.5, 1.0], [1.0, 1.0, 1.0], [-1.0, 1.0, -1.0]], np.float32)
+    assert best_actions(observed).tolist() == [[-0.25, 0.25], [1.0, 1.0], [-1.0, 0.0]]
 
 
 def test_who_does_not_look_receives_minus_five_eighteenths(make, play):
@@ -60,11 +60,11 @@ def test_every_tick_shows_other_numbers(make, start):
     """Uniform in [-1, 1] and independent of those before."""
     environment = make("steer", 2000, steps=3)
     player = start(environment)
-    seen = []
+    observed = []
     for _ in range(3):
-        seen.append(player.observation["obs"][:, 0].copy())
+        observed.append(player.observation["obs"][:, 0].copy())
         environment.step({ROLE: np.zeros((2000, 1, 2), np.float32)})
-    numbers = np.concatenate(seen, axis=1)
+    numbers = np.concatenate(observed, axis=1)
     assert abs(numbers.mean(axis=0)).max() < 0.06
     assert abs(numbers.var(axis=0) - 1 / 3).max() < 0.03
     assert abs(np.corrcoef(numbers.T) - np.eye(9)).max() < 0.1

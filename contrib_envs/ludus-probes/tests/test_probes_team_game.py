@@ -71,8 +71,8 @@ def test_the_perfect_team_knows_its_value_against_its_like(make, make_agent, sta
     """The game is zero-sum then, and so is the value."""
     environment = make("team-game", 2, teams=2)
     agent = make_agent("team-game-perfect", environment)
-    seen = {"obs": start(environment).observation["obs"][:, 0]}
-    _, values = agent.act_and_evaluate(seen, action_mask=None, seat_ids=np.arange(2), rng=np.random.default_rng(0))
+    observed = {"obs": start(environment).observation["obs"][:, 0]}
+    _, values = agent.act_and_evaluate(observed, action_mask=None, seat_ids=np.arange(2), rng=np.random.default_rng(0))
     assert values.tolist() == [0.0, 0.0]
 
 

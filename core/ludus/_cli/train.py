@@ -69,7 +69,7 @@ def train(context: click.Context, *, path: str, run_dir: str | None, as_json: bo
 def resume(context: click.Context, *, run_dir: str, as_json: bool, **options: Any) -> None:
     """Go on with a run from its last committed state.
 
-    Weights, optimiser, pools, payoffs, ratings, counters and random state are restored. Limits count from the first
+    Weights, optimizer, pools, payoffs, ratings, counters and random state are restored. Limits count from the first
     start; raise them to train further: --minutes 60.
     """
     from ludus._run import runner  # noqa: PLC0415 - --help must be fast

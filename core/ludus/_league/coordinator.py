@@ -178,21 +178,9 @@ class Coordinator:
         )
 
     @property
-    def decisions(self) -> int:
-        """Return the decisions that all players have learned from."""
-        return self.league.decisions
-
-    @property
     def stop_reason(self) -> str:
         """Return why the run should stop now; empty while it should continue."""
-        run = self.config.run
-        if self.membership.failure:
-            return self.membership.failure
-        if run.minutes and self.league.elapsed_s >= run.minutes * 60:
-            return f"{run.minutes:g} minutes are over"
-        if run.decisions and self.decisions >= run.decisions:
-            return f"{run.decisions:,} decisions are learned"
-        return ""
+        return self.membership.failure or self.league.exhausted
 
     def stop(self, workers: list[str]) -> None:
         """Ask workers to stop; workers that connect later are asked when they do."""

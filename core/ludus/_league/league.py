@@ -109,6 +109,11 @@ class League:
         """Return the share of the training budget that is used, in [0, 1]; 0 without a budget."""
         return self._budget.progress(decisions=self.decisions, elapsed_s=self.elapsed_s)
 
+    @property
+    def exhausted(self) -> str:
+        """Return which limit of the training budget is reached, as a text; empty while there is budget left."""
+        return self._budget.exhausted(decisions=self.decisions, elapsed_s=self.elapsed_s)
+
     def frozen_s(self, model: str) -> float:
         """Return when a model was frozen, in seconds of training."""
         return float(self.models[model].manifest.get("elapsed_s", 0.0))

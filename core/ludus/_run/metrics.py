@@ -8,7 +8,7 @@ import mmap
 import os
 import shlex
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import groupby
 from operator import attrgetter
@@ -19,7 +19,6 @@ from attrs import define, field
 
 from ludus._config.section_reader import SelectedComponent
 from ludus._config.sections import RunConfig
-from ludus._league.coordinator import Coordinator
 from ludus._league.statistics import Score, score
 from ludus._plugins.manager import Plugins
 from ludus._run.factories import make
@@ -104,43 +103,45 @@ def _finite(value: float) -> float | None:
 
 def collect_metrics(coordinator: Coordinator) -> list[Metric]:
     """Return the metrics of this moment."""
-    reported, players = coordinator.membership.metrics, coordinator.league.players
-    values = {f"sampling/{name}": value for name, value in _sampling_metrics(reported).items()}
-    services = {worker: numbers for worker, numbers in reported.items() if worker.startswith("service-")}
-    values |= {f"{worker}/{name}": value for worker, numbers in services.items() for name, value in numbers.items()}
+    reported, league = coordinator.membership.metrics, coordinator.league
+    values = _prefixed("sampling", _sampling_metrics(reported))
+    for worker, numbers in reported.items():
+        if worker.startswith("service-"):
+            values |= _prefixed(worker, numbers)
     values["league/matches"] = coordinator.counts.training
-    for player, view in players.items():
-        values |= _player_metrics(coordinator, view)
-        values |= {f"learner/{player}/{name}": value for name, value in reported.get(learner_name(player), {}).items()}
+    for player, view in league.players.items():
+        values |= _prefixed(f"league/{player}", _player_metrics(coordinator, view))
+        values |= _prefixed(f"learner/{player}", reported.get(learner_name(player), {}))
     return [
-        Metric(name=name, value=float(value), decisions=coordinator.decisions, elapsed_s=coordinator.league.elapsed_s)
+        Metric(name=name, value=float(value), decisions=league.decisions, elapsed_s=league.elapsed_s)
         for name, value in values.items()
     ]
 
 
+def _prefixed(prefix: str, values: Mapping[str, float]) -> dict[str, float]:
+    return {f"{prefix}/{name}": value for name, value in values.items()}
+
+
 def _player_metrics(coordinator: Coordinator, view: PlayerView) -> dict[str, float]:
     """Return the metrics of a player; rating and scores are those of its newest model."""
-    player = view.name
-    league, shares = coordinator.league, sum(other.share for other in coordinator.league.players.values())
+    league, counts = coordinator.league, coordinator.counts
+    shares = sum(other.share for other in league.players.values())
     values = {
-        f"league/{player}/models": len(view.models),
-        f"league/{player}/generation": view.generation,
-        f"league/{player}/share": view.share / shares if shares else 0.0,  # of the ticks of training matches
-        f"league/{player}/matches": coordinator.counts.by_player.get(player, 0),
-        f"league/{player}/ticks": coordinator.counts.ticks_by_player.get(player, 0),
-        f"league/{player}/decisions": view.decisions,
+        "models": len(view.models),
+        "generation": view.generation,
+        "share": view.share / shares if shares else 0.0,  # of the ticks of training matches
+        "matches": counts.by_player.get(view.name, 0),
+        "ticks": counts.ticks_by_player.get(view.name, 0),
+        "decisions": view.decisions,
     }
     rating = league.rating(view.models[-1] if view.models else "")
     if rating.matches:
-        values |= {f"league/{player}/rating": rating.mean, f"league/{player}/rating_deviation": rating.deviation}
+        values |= {"rating": rating.mean, "rating_deviation": rating.deviation}
     for anchor, result in _scores_of_newest(league, view, league.anchors).items():
         if result.matches:
             # a slash separates the bounds, as the name of an anchor may end in _low but contains no slash
-            values |= {
-                f"league/{player}/score_v_{anchor}": result.score,
-                f"league/{player}/score_v_{anchor}/low": result.low,
-                f"league/{player}/score_v_{anchor}/high": result.high,
-            }
+            score_name = f"score_v_{anchor}"
+            values |= {score_name: result.score, **_prefixed(score_name, {"low": result.low, "high": result.high})}
     return values
 
 
@@ -159,7 +160,7 @@ class StallWatchdog:
     def check(self, coordinator: Coordinator) -> str:
         """Return a warning once per stall; empty otherwise."""
         now, sampling = coordinator.clock(), _sampling_metrics(coordinator.membership.metrics)
-        counts = (coordinator.decisions, coordinator.counts.training)
+        counts = (coordinator.league.decisions, coordinator.counts.training)
         if not sampling or sampling.get("decisions_per_s") or counts != self._counts:
             self._progress_s, self._counts = now, counts
         if now - self._progress_s < self.timeout_s:
@@ -181,7 +182,7 @@ def summarize(coordinator: Coordinator) -> dict[str, Any]:
     league = coordinator.league
     return {
         "elapsed_s": coordinator.league.elapsed_s,
-        "decisions": coordinator.decisions,
+        "decisions": coordinator.league.decisions,
         "matches": coordinator.counts.training,
         "players": {player: _summarize_player(league, view) for player, view in league.players.items()},
     }

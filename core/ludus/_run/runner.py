@@ -79,7 +79,7 @@ def resume(
         config = load_config(path, overrides=overrides, plugins=plugins)
         run = RunContext(config=config, plugins=plugins, run_dir=run_dir)
         check_run(run, store)
-        _check_limits(config, run_dir, store, overrides)
+        _check_limits(run, store, overrides)
         before = path.read_bytes()
         session = RunSession(run, store, print_line)
         if overrides:  # worker processes read the file
@@ -131,19 +131,18 @@ def _check_existing_run_folder(run_dir: Path) -> None:
         raise RunError(f"{run_dir} holds no run yet: start it with `ludus train {path} --run {run_dir}`")
 
 
-def _check_limits(config: RunConfig, run_dir: Path, store: Store, overrides: Sequence[str]) -> None:
+def _check_limits(run: RunContext, store: Store, overrides: Sequence[str]) -> None:
     """Check that limits given as overrides exceed what the run has already done.
 
     Raises:
         RunError: They do not.
     """
-    run, saved = config.run, store.checkpoints.saved_decisions()
-    minutes = store.counters().get("elapsed_s", 0.0) / 60
-    decisions = sum(saved.get(player, 0) for player in config.players)
+    saved, elapsed_s = store.checkpoints.saved_decisions(), store.counters().get("elapsed_s", 0.0)
+    decisions = sum(saved.get(player, 0) for player in run.config.players)
     limited = any(override.startswith(("run.minutes", "run.decisions")) for override in overrides)
-    if limited and (0 < run.minutes <= minutes or 0 < run.decisions <= decisions):
-        done = f"{minutes:.3g} minutes and {decisions:,.0f} decisions"
-        raise RunError(f"{run_dir}: already over after {done}; nothing to do — give more with {BUDGET_OPTIONS}")
+    if limited and run.budget.exhausted(decisions=decisions, elapsed_s=elapsed_s):
+        done = f"{elapsed_s / 60:.3g} minutes and {decisions:,.0f} decisions"
+        raise RunError(f"{run.run_dir}: already over after {done}; nothing to do — give more with {BUDGET_OPTIONS}")
 
 
 def _holds_only_a_file(run_dir: Path) -> bool:

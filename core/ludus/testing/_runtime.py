@@ -148,7 +148,7 @@ class LeagueRunner:
 
     def train(self, decisions: int) -> None:
         """Run until all players together have trained on `decisions` decisions."""
-        self.until(lambda: self.coordinator.decisions >= decisions)
+        self.until(lambda: self.coordinator.league.decisions >= decisions)
 
     def finish(self) -> None:
         """Stop all workers and run until all of their messages are committed."""

@@ -114,13 +114,13 @@ def test_states_are_kept_when_more_seats_start(tmp_path):
     with open_run(folder) as run, closing(run.make_environment(1)) as environment:
         spec = environment.spec
     rng = np.random.default_rng(1)
-    seen = rng.random((4, 1, spec.role("player").observation_space.shape[0])).astype(np.float32)
+    observed = rng.random((4, 1, spec.role("player").observation_space.shape[0])).astype(np.float32)
     mask = np.ones((1, spec.role("player").action_space.n), bool)
 
     def values(*others):
         agent = make_model(ModelConfig(file=str(file)), spec=spec, role="player")
         agent.reset(np.array([0]))
-        for step, observation in enumerate(seen):
+        for step, observation in enumerate(observed):
             if step == 2:
                 agent.reset(np.array(others, np.int64))
             _, value = agent.act_and_evaluate(

@@ -130,10 +130,10 @@ def self_play(game, policy, rng, *, wave):
     tick = game.reset(np.arange(game.num_matches, dtype=np.uint64) + np.uint64(1000 * wave))
     while (player := tick.roles["player"]).acting.any():
         who = np.flatnonzero(player.acting.ravel())
-        seen = {"obs": player.observation["obs"].reshape(seats, -1)[who]}
+        observed = {"obs": player.observation["obs"].reshape(seats, -1)[who]}
         mask = player.action_mask.reshape(seats, -1)[who]
-        decision = policy.act(PolicyInput(seen, action_mask=mask), rng=rng)
-        for name, rows in {"obs": seen["obs"], "mask": mask, "action": decision.action}.items():
+        decision = policy.act(PolicyInput(observed, action_mask=mask), rng=rng)
+        for name, rows in {"obs": observed["obs"], "mask": mask, "action": decision.action}.items():
             entries[name][length[who], who] = rows
         length[who] += 1
         actions = np.zeros((seats, 1), np.int64)

@@ -86,10 +86,10 @@ def test_scale_leaves_whole_numbers_alone():
     """Real-valued leaves, their bounds and rewards are scaled; other leaves are unchanged."""
     scale = Scale(ScaleConfig(observation=2.0, reward=3.0))
     bound = scale.bind(spaces_of(GUESS))
-    seen = scale.observe(view(), np.arange(1))
-    assert seen.observation["left"].tolist() == [[2.0]]
-    assert seen.observation["last"].tolist() == [[1, 1, 1]]
-    assert seen.reward.tolist() == [3.0]
+    observed = scale.observe(view(), np.arange(1))
+    assert observed.observation["left"].tolist() == [[2.0]]
+    assert observed.observation["last"].tolist() == [[1, 1, 1]]
+    assert observed.reward.tolist() == [3.0]
     assert bound.observation["left"].high.tolist() == [2.0]
 
 
@@ -176,9 +176,9 @@ def test_network_has_heads_and_critics():
     """Heads have the requested sizes; only critics depend on privileged leaves."""
     torch.manual_seed(0)
     network = linear(LinearConfig(), request=request(value=1))
-    seen = {"left": torch.ones(2, 1), "last": torch.ones(2, 3, dtype=torch.int8)}
-    one, _ = network(seen, {"score": torch.zeros(2, 1)}, {})
-    other, _ = network(seen, {"score": torch.ones(2, 1)}, {})
+    observed = {"left": torch.ones(2, 1), "last": torch.ones(2, 3, dtype=torch.int8)}
+    one, _ = network(observed, {"score": torch.zeros(2, 1)}, {})
+    other, _ = network(observed, {"score": torch.ones(2, 1)}, {})
     assert (one["logits"].shape, one["value"].shape) == ((2, 3), (2, 1))
     assert torch.equal(one["logits"], other["logits"])
     assert not torch.equal(one["value"], other["value"])

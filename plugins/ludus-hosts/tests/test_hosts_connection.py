@@ -195,11 +195,11 @@ def test_messages_are_encrypted(wire, key, eventually):
     """Names and contents."""
     listener, address = wire.listener()
     with socket.create_server(("127.0.0.1", 0)) as way:
-        seen = []
+        observed = []
 
         def forward(source, target):
             while data := source.recv(65536):
-                seen.append(data)
+                observed.append(data)
                 target.sendall(data)
 
         def stand_between():
@@ -217,8 +217,8 @@ def test_messages_are_encrypted(wire, key, eventually):
         pass_through(eventually, listener, line, b"coordinator" * 10)
         line.socket.close(linger=0)
         between.join()
-    assert len(b"".join(seen)) > 100
-    assert b"coordinator" not in b"".join(seen)
+    assert len(b"".join(observed)) > 100
+    assert b"coordinator" not in b"".join(observed)
 
 
 def test_an_address_that_is_taken_is_a_link_error(wire):

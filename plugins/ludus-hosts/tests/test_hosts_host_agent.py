@@ -148,8 +148,8 @@ def test_credits_wait_for_the_first_weights(place):
     """The latest is sent then, with the version of this host."""
     sampler = place.sampler()
     for acked in (1, 2):
-        said = credit(acked=acked, credits=5, pid=7, released=acked, progress=0.25)
-        place.site.deliver(LEARNER, FIRST, said)
+        message = credit(acked=acked, credits=5, pid=7, released=acked, progress=0.25)
+        place.site.deliver(LEARNER, FIRST, message)
     place.settle(sampler)
     assert sampler.of(Credit) == []
     place.site.publish(newest(3))

@@ -19,17 +19,17 @@ from ludus_local.transport import ZmqEndpoint, ipc_address, take_message
 
 
 @pytest.fixture
-def said():
+def output():
     """Return the lines that are printed."""
     return []
 
 
 @pytest.fixture
-def session(tmp_path, said):
+def session(tmp_path, output):
     """Return a start of a run."""
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "run.toml").write_text("# of the run\n", encoding="utf-8")
-    return Session(run_dir=tmp_path / "run", number=1, stall_s=60.0, restarts=3, print_line=said.append)
+    return Session(run_dir=tmp_path / "run", number=1, stall_s=60.0, restarts=3, print_line=output.append)
 
 
 @pytest.fixture
@@ -55,24 +55,24 @@ def gone(*names):
     return [(name, MetricsReport(values={})) for name in names]
 
 
-def test_hosts_that_join_and_leave_are_printed(worker_pool, said):
+def test_hosts_that_join_and_leave_are_printed(worker_pool, output):
     """Once, though they are reported repeatedly; metrics of samplers that have left are removed."""
     assert worker_pool._update_hosts(HostList(hosts={})) == []
     for _ in range(2):
         assert worker_pool._update_hosts(HostList(hosts={"box": 2, "lab": 1})) == []
-    assert sorted(said) == ["box takes part with 2 samplers", "lab takes part with 1 sampler"]
+    assert sorted(output) == ["box takes part with 2 samplers", "lab takes part with 1 sampler"]
     assert worker_pool._update_hosts(HostList(hosts={"box": 2})) == gone("sampler-lab-0")
-    assert said[2:] == ["lab does not take part any more"]
+    assert output[2:] == ["lab does not take part any more"]
     assert worker_pool._update_hosts(HostList(hosts={})) == gone("sampler-box-0", "sampler-box-1")
-    assert said[3:] == ["box does not take part any more"]
+    assert output[3:] == ["box does not take part any more"]
 
 
 @pytest.mark.parametrize(("before", "after", "left"), [(1, 3, []), (3, 1, ["sampler-box-1", "sampler-box-2"])])
-def test_a_host_may_change_the_number_of_its_samplers(worker_pool, said, before, after, left):
+def test_a_host_may_change_the_number_of_its_samplers(worker_pool, output, before, after, left):
     """Only missing samplers have left."""
     worker_pool._update_hosts(HostList(hosts={"box": before}))
     assert worker_pool._update_hosts(HostList(hosts={"box": after})) == gone(*left)
-    assert said == [f"box takes part with {count} sampler{'s' * (count > 1)}" for count in (before, after)]
+    assert output == [f"box takes part with {count} sampler{'s' * (count > 1)}" for count in (before, after)]
 
 
 def test_messages_of_the_gateway_are_not_passed_on(worker_pool, gateway, eventually):
@@ -115,7 +115,7 @@ def test_late_metrics_of_a_sampler_that_left_are_dropped(worker_pool, gateway, e
         sampler.close()
 
 
-def test_only_the_gateway_may_send_the_list_of_hosts(worker_pool, eventually, said):
+def test_only_the_gateway_may_send_the_list_of_hosts(worker_pool, eventually, output):
     """Another worker may belong to another machine."""
     endpoint = ZmqEndpoint("sampler-0")
     endpoint.connect(COORDINATOR, ipc_address(worker_pool._sockets, COORDINATOR))
@@ -124,7 +124,7 @@ def test_only_the_gateway_may_send_the_list_of_hosts(worker_pool, eventually, sa
         assert eventually(lambda: worker_pool.receive(0.05)) == [("sampler-0", HostList(hosts={"box": 3}))]
     finally:
         endpoint.close()
-    assert worker_pool.alive == said == []
+    assert worker_pool.alive == output == []
 
 
 def test_remote_samplers_are_alive_while_their_host_takes_part(worker_pool):
@@ -133,7 +133,7 @@ def test_remote_samplers_are_alive_while_their_host_takes_part(worker_pool):
     assert worker_pool.alive == [*sampler_names("box", 2), *sampler_names("lab", 1)]
 
 
-def test_finish_waits_for_hosts(worker_pool, said):
+def test_finish_waits_for_hosts(worker_pool, output):
     """Their messages are received meanwhile."""
     worker_pool._update_hosts(HostList(hosts={"box": 1}))
     tended = []
@@ -145,20 +145,20 @@ def test_finish_waits_for_hosts(worker_pool, said):
 
     assert worker_pool.finish(timeout_s=60.0, poll=poll) == []
     assert len(tended) == 3
-    assert said[-1] == "box does not take part any more"
+    assert output[-1] == "box does not take part any more"
 
 
 @pytest.mark.parametrize(("leave_s", "timeout_s"), [(0.05, 60.0), (60.0, 0.05)])
-def test_finish_has_a_timeout_for_hosts(worker_pool, said, monkeypatch, leave_s, timeout_s):
+def test_finish_has_a_timeout_for_hosts(worker_pool, output, monkeypatch, leave_s, timeout_s):
     """Less than for local workers, since their connection may be lost."""
     monkeypatch.setattr(_launcher, "_LEAVE_TIMEOUT_S", leave_s)
     worker_pool._update_hosts(HostList(hosts={"box": 1}))
     assert worker_pool.finish(timeout_s=timeout_s, poll=lambda: time.sleep(0.01)) == []
-    assert said[-1] == "box: did not finish in time; matches that it had not reported are lost"
+    assert output[-1] == "box: did not finish in time; matches that it had not reported are lost"
 
 
 @pytest.mark.parametrize("damage", ["missing", "others", "open"])
-def test_without_a_key_nothing_starts(session, keys, said, monkeypatch, damage):
+def test_without_a_key_nothing_starts(session, keys, output, monkeypatch, damage):
     """The error is raised before any process or folder."""
     path = keys / {"missing": "missing.key", "others": "join.key", "open": RUN_KEY}[damage]
     if damage == "open":
@@ -166,7 +166,7 @@ def test_without_a_key_nothing_starts(session, keys, said, monkeypatch, damage):
     monkeypatch.setattr(_launcher, "HostsWorkerPool", lambda *_: pytest.fail("it started"))
     with pytest.raises(ConfigError, match=f"^key file {path}: "):
         HostsLauncher(HostsConfig(key=str(path))).launch(session, [])
-    assert said == []
+    assert output == []
     assert [file.name for file in session.run_dir.iterdir()] == ["run.toml"]
 
 
@@ -176,13 +176,13 @@ def test_cores_are_those_of_this_machine(keys):
     assert launcher.cores > 0
 
 
-def test_a_launched_run_can_be_joined(session, keys, wire, key, said, free_address, eventually, is_alive):
+def test_a_launched_run_can_be_joined(session, keys, wire, key, output, free_address, eventually, is_alive):
     """Through a process beside the workers, which ends with the pool."""
     config = HostsConfig(listen=free_address, key=str(keys / RUN_KEY))
     worker_pool = HostsLauncher(config).launch(session, [])
     try:
         (pid,) = worker_pool._supervisor.pids.values()
-        assert said == [f"other machines can join at {free_address} (`ludus join`)"]
+        assert output == [f"other machines can join at {free_address} (`ludus join`)"]
         line = wire.line(free_address, key)
         heard = []
 
@@ -201,11 +201,11 @@ def test_a_launched_run_can_be_joined(session, keys, wire, key, said, free_addre
         print_line(JoinRequest(host="box", token="1", samplers=2, run=heard[0].run))
         eventually(lambda: worker_pool._hosts == {"box": 2} and len(heard) > 1, meanwhile=turn)
         assert heard[-1] == JoinAccepted(run=worker_pool._sockets.name)
-        assert said[-1] == "box takes part with 2 samplers"
+        assert output[-1] == "box takes part with 2 samplers"
         assert worker_pool.send(GATEWAY, Stop())
         print_line(HostLeft(host="box"))
         assert worker_pool.finish(timeout_s=20.0, poll=turn) == []
-        assert said[-1] == "box does not take part any more"
+        assert output[-1] == "box does not take part any more"
     finally:
         worker_pool.close()
     assert not is_alive(pid)

@@ -45,7 +45,7 @@ def file(content, *, size=3, hash=""):
     return ModelFile(hash=hash or digest_of(content), parts=dict(sorted(parts.items(), reverse=True)))
 
 
-class Desk:
+class CacheHarness:
     """A model cache with a clock, and its requests."""
 
     def __init__(self, folder, budget):
@@ -63,117 +63,117 @@ class Desk:
 
 
 @pytest.fixture
-def desk(tmp_path, monkeypatch):
+def harness(tmp_path, monkeypatch):
     """Return models with room for ten bytes."""
-    made = Desk(tmp_path / "a" / "models", 10)
+    made = CacheHarness(tmp_path / "a" / "models", 10)
     monkeypatch.setattr(_models, "time", SimpleNamespace(monotonic=lambda: made.now))
     return made
 
 
-def test_a_model_is_requested_once(desk):
+def test_a_model_is_requested_once(harness):
     """For all fixtures that name it; again after growing delays."""
     for now, asked in ((0.0, 1), (0.0, 1), (9.9, 1), (10.0, 2), (29.9, 2), (30.0, 3), (69.9, 3), (70.0, 4)):
-        desk.now = now
-        assert not desk.models.has_models(fixtures([b"one"], [b"one"]))
-        assert desk.asked == [ModelRequest(hash=digest_of(b"one"))] * asked
+        harness.now = now
+        assert not harness.models.has_models(fixtures([b"one"], [b"one"]))
+        assert harness.asked == [ModelRequest(hash=digest_of(b"one"))] * asked
 
 
-def test_an_added_model_is_stored(desk):
+def test_an_added_model_is_stored(harness):
     """In one file named by its hash, with its parts in order."""
     content = b"0123456789"
-    assert not desk.models.has_models(fixtures([content]))
-    desk.models.add(file(content))
-    assert desk.models.has_models(fixtures([content]))
-    assert (desk.folder / f"{digest_of(content)}.safetensors").read_bytes() == content
-    assert len(list(desk.folder.iterdir())) == len(desk.asked) == 1
+    assert not harness.models.has_models(fixtures([content]))
+    harness.models.add(file(content))
+    assert harness.models.has_models(fixtures([content]))
+    assert (harness.folder / f"{digest_of(content)}.safetensors").read_bytes() == content
+    assert len(list(harness.folder.iterdir())) == len(harness.asked) == 1
 
 
-def test_a_fixture_waits_for_all_of_its_models(desk):
+def test_a_fixture_waits_for_all_of_its_models(harness):
     """Each is requested separately."""
     both = fixtures([b"one"], [b"two"])
-    assert not desk.models.has_models(both)
-    assert {wanted.hash for wanted in desk.asked} == {digest_of(b"one"), digest_of(b"two")}
-    desk.models.add(file(b"one"))
-    assert not desk.models.has_models(both)
-    desk.models.add(file(b"two"))
-    assert desk.models.has_models(both)
-    assert len(desk.asked) == 2
+    assert not harness.models.has_models(both)
+    assert {wanted.hash for wanted in harness.asked} == {digest_of(b"one"), digest_of(b"two")}
+    harness.models.add(file(b"one"))
+    assert not harness.models.has_models(both)
+    harness.models.add(file(b"two"))
+    assert harness.models.has_models(both)
+    assert len(harness.asked) == 2
 
 
 @pytest.mark.parametrize("message", [ResultsAck(report=1), Fixtures(fixtures=()), fixtures([])], ids=repr)
-def test_other_messages_wait_for_no_model(desk, message):
+def test_other_messages_wait_for_no_model(harness, message):
     """Only fixtures name models."""
-    assert desk.models.has_models(message)
-    assert desk.asked == []
+    assert harness.models.has_models(message)
+    assert harness.asked == []
 
 
-def test_a_damaged_file_is_rejected(desk, caplog):
+def test_a_damaged_file_is_rejected(harness, caplog):
     """It is requested again after the usual delay."""
-    desk.models.has_models(fixtures([b"one"]))
-    desk.models.add(file(b"0ne", hash=digest_of(b"one")))
-    assert not desk.models.has_models(fixtures([b"one"]))
-    assert desk.kept() == set()
+    harness.models.has_models(fixtures([b"one"]))
+    harness.models.add(file(b"0ne", hash=digest_of(b"one")))
+    assert not harness.models.has_models(fixtures([b"one"]))
+    assert harness.kept() == set()
     assert "arrived damaged" in caplog.text
-    desk.now = 10.0
-    desk.fetch(b"one")
-    assert len(desk.asked) == 2
-    assert desk.kept() == {b"one"}
+    harness.now = 10.0
+    harness.fetch(b"one")
+    assert len(harness.asked) == 2
+    assert harness.kept() == {b"one"}
 
 
 @pytest.mark.parametrize("hash", ["", "../../up", digest_of(b"one")])
-def test_a_file_that_was_not_requested_is_ignored(desk, hash):
+def test_a_file_that_was_not_requested_is_ignored(harness, hash):
     """Whatever its name."""
-    desk.models.add(file(b"one", hash=hash))
-    assert desk.kept() == set()
-    assert not desk.models.has_models(fixtures([b"one"]))
+    harness.models.add(file(b"one", hash=hash))
+    assert harness.kept() == set()
+    assert not harness.models.has_models(fixtures([b"one"]))
 
 
-def test_a_file_that_arrives_twice_is_written_once(desk):
+def test_a_file_that_arrives_twice_is_written_once(harness):
     """It may have been requested twice."""
-    desk.fetch(b"one")
-    (desk.folder / f"{digest_of(b'one')}.safetensors").unlink()
-    desk.models.add(file(b"one"))
-    assert desk.kept() == set()
+    harness.fetch(b"one")
+    (harness.folder / f"{digest_of(b'one')}.safetensors").unlink()
+    harness.models.add(file(b"one"))
+    assert harness.kept() == set()
 
 
-def test_a_model_that_the_run_does_not_have_delays_no_fixture(desk):
+def test_a_model_that_the_run_does_not_have_delays_no_fixture(harness):
     """The sampler finds no file and raises."""
-    desk.models.has_models(fixtures([b"one"]))
-    desk.models.add(ModelFile(hash=digest_of(b"one"), parts={}))
-    assert desk.models.has_models(fixtures([b"one"]))
-    assert desk.kept() == set()
+    harness.models.has_models(fixtures([b"one"]))
+    harness.models.add(ModelFile(hash=digest_of(b"one"), parts={}))
+    assert harness.models.has_models(fixtures([b"one"]))
+    assert harness.kept() == set()
 
 
-def test_the_least_recently_named_model_is_removed(desk):
+def test_the_least_recently_named_model_is_removed(harness):
     """Whenever it was added."""
     for content in (b"aaaa", b"bbbb"):
-        desk.fetch(content)
-    assert desk.models.has_models(fixtures([b"aaaa"]))
-    desk.now = 600.0
-    desk.fetch(b"cccc")
-    assert desk.kept() == {b"aaaa", b"cccc"}
-    assert not desk.models.has_models(fixtures([b"bbbb"]))
+        harness.fetch(content)
+    assert harness.models.has_models(fixtures([b"aaaa"]))
+    harness.now = 600.0
+    harness.fetch(b"cccc")
+    assert harness.kept() == {b"aaaa", b"cccc"}
+    assert not harness.models.has_models(fixtures([b"bbbb"]))
 
 
-def test_models_in_use_stay(desk):
+def test_models_in_use_stay(harness):
     """Whatever the limit; the models of one fixture must not remove each other."""
     named = (b"aaaaaa", b"bbbbbb", b"cccccc")
-    desk.fetch(*named)
-    assert desk.models.has_models(fixtures(named))
-    desk.now = 599.0
-    desk.fetch(b"dddddd")
-    assert desk.kept() == {*named, b"dddddd"}
-    assert desk.models.has_models(fixtures([b"bbbbbb"]))
-    desk.now = 600.0
-    desk.fetch(b"eeeeee")
-    assert desk.kept() == {b"bbbbbb", b"dddddd", b"eeeeee"}
+    harness.fetch(*named)
+    assert harness.models.has_models(fixtures(named))
+    harness.now = 599.0
+    harness.fetch(b"dddddd")
+    assert harness.kept() == {*named, b"dddddd"}
+    assert harness.models.has_models(fixtures([b"bbbbbb"]))
+    harness.now = 600.0
+    harness.fetch(b"eeeeee")
+    assert harness.kept() == {b"bbbbbb", b"dddddd", b"eeeeee"}
 
 
-def test_models_of_earlier_sessions_are_used(desk):
+def test_models_of_earlier_sessions_are_used(harness):
     """They count for the size limit."""
     for content in (b"aaaa", b"bbbb"):
-        desk.fetch(content)
-    again = Desk(desk.folder, 10)
+        harness.fetch(content)
+    again = CacheHarness(harness.folder, 10)
     assert again.models.has_models(fixtures([b"aaaa"]))
     assert again.asked == []
     again.fetch(b"cccc")
@@ -181,13 +181,13 @@ def test_models_of_earlier_sessions_are_used(desk):
 
 
 @pytest.mark.parametrize("damage", ["cut", "gone"])
-def test_damaged_models_of_earlier_sessions_are_fetched_again(desk, caplog, damage):
+def test_damaged_models_of_earlier_sessions_are_fetched_again(harness, caplog, damage):
     """When they are needed; a join that was killed may have left them."""
     for content in (b"aaaa", b"bbbb"):
-        desk.fetch(content)
-    path = desk.folder / f"{digest_of(b'aaaa')}.safetensors"
+        harness.fetch(content)
+    path = harness.folder / f"{digest_of(b'aaaa')}.safetensors"
     path.write_bytes(b"aa")
-    again = Desk(desk.folder, 10)
+    again = CacheHarness(harness.folder, 10)
     if damage == "gone":
         path.unlink()
     assert again.models.has_models(fixtures([b"bbbb"]))
@@ -200,7 +200,7 @@ def test_damaged_models_of_earlier_sessions_are_fetched_again(desk, caplog, dama
     assert again.kept() == {b"aaaa", b"bbbb"}
 
 
-def test_partial_files_are_removed(desk):
+def test_partial_files_are_removed(harness):
     """They would stay for ever otherwise."""
-    (desk.folder / f".{digest_of(b'aaaa')}.safetensors.1.partial").write_bytes(b"aa")
-    assert Desk(desk.folder, 10).kept() == set()
+    (harness.folder / f".{digest_of(b'aaaa')}.safetensors.1.partial").write_bytes(b"aa")
+    assert CacheHarness(harness.folder, 10).kept() == set()

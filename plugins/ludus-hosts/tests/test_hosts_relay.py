@@ -34,12 +34,12 @@ class RelayTest:
     """A relay, and the gateway's end of its connections."""
 
     def __init__(self, wire, options, eventually, **how):
-        self.said, self.heard = [], []  # by the relay to the person; by the run, as (to, worker, message)
+        self.output, self.heard = [], []  # by the relay to the person; by the run, as (to, worker, message)
         self.wire, self._eventually = wire, eventually
         self.listener, self.address = wire.listener()
         self.routes = {}  # of the connection for what is large, and of the other
         self.last_routes = {}  # by which messages of a kind came last
-        self.relay = Relay(options(**{"address": self.address, **how}), self.said.append)
+        self.relay = Relay(options(**{"address": self.address, **how}), self.output.append)
 
     def turn(self):
         """Run the relay once and receive its messages."""
@@ -111,7 +111,7 @@ def test_join_requests_are_sent_until_they_are_answered(meet, joined, options):
     assert {one.bulk for one in asked} == {False, True}
     meeting.answer(joined(run=KNOWN, versions=installed_versions()))
     meeting.until(lambda: any(one.samplers == 2 and one.run == KNOWN for one in meeting.of(JoinRequest)))
-    assert meeting.said == [f"box takes part with 2 samplers; logs in {options().folder / 'logs'}"]
+    assert meeting.output == [f"box takes part with 2 samplers; logs in {options().folder / 'logs'}"]
     assert len({one.token for one in meeting.of(JoinRequest)}) == 1
 
 
@@ -130,7 +130,7 @@ def test_other_versions_join_with_an_option(meet, joined):
     """They may be compatible."""
     meeting = meet(any_versions=True).meet()
     meeting.answer(joined(versions=installed_versions() | {"ludus": "0.0.1"}))
-    meeting.until(lambda: any("takes part" in said for said in meeting.said))
+    meeting.until(lambda: any("takes part" in output for output in meeting.output))
 
 
 def test_a_run_that_cannot_be_joined_is_an_error(meet, joined):
@@ -146,7 +146,7 @@ def test_a_repeated_answer_is_ignored(taking_part, joined):
     site = taking_part.relay._agent
     for message in (joined(run=KNOWN), JoinAccepted(run=KNOWN), JoinRejected(reason="that is a marker", final=False)):
         taking_part.answer(message)
-    taking_part.until(lambda: "that is a marker" in taking_part.said)
+    taking_part.until(lambda: "that is a marker" in taking_part.output)
     assert taking_part.relay._agent is site
 
 
@@ -158,7 +158,7 @@ def test_another_session_starts_another_agent(taking_part, joined, is_alive):
     taking_part.until(lambda: taking_part.relay._agent is not before)
     assert not any(map(is_alive, pids))
     taking_part.until(lambda: any(one.run == "ludus-run-1-b" for one in taking_part.of(JoinRequest)))
-    assert taking_part.said[1] == "the run was started again"
+    assert taking_part.output[1] == "the run was started again"
 
 
 def test_a_final_rejection_is_an_error(meet):
@@ -174,8 +174,8 @@ def test_a_temporary_rejection_is_printed_once(meet, joined):
     meeting = meet().meet()
     for why in ("the run is stopping", "the run is stopping", "another machine has this name"):
         meeting.answer(JoinRejected(reason=why, final=False))
-    meeting.until(lambda: len(meeting.said) == 2)
-    assert meeting.said == ["the run is stopping", "another machine has this name"]
+    meeting.until(lambda: len(meeting.output) == 2)
+    assert meeting.output == ["the run is stopping", "another machine has this name"]
     meeting.answer(joined())
     meeting.until(lambda: meeting.relay._agent)
 
@@ -192,30 +192,30 @@ def test_invalid_messages_to_workers_are_ignored(taking_part):
     """As by every endpoint."""
     taking_part.answer_raw([b"garbage"], peer=COORDINATOR, worker=FIRST)
     taking_part.answer(JoinRejected(reason="that is a marker", final=False))
-    taking_part.until(lambda: "that is a marker" in taking_part.said)
+    taking_part.until(lambda: "that is a marker" in taking_part.output)
 
 
 def test_the_relay_waits_for_the_run(meet, wire, free_address, joined, monkeypatch):
     """It prints the reason once, and goes on when the run is there."""
     monkeypatch.setattr(_relay, "_ANSWER_TIMEOUT_S", 0.0)
     meeting = meet(address=free_address)
-    meeting.until(lambda: any("no host answers" in line for line in meeting.said))
+    meeting.until(lambda: any("no host answers" in line for line in meeting.output))
     monkeypatch.setattr(_relay, "_ANSWER_TIMEOUT_S", 60.0)
     meeting.listener, _ = wire.listener(free_address)
     meeting.meet().answer(joined())
     meeting.until(lambda: meeting.relay._agent)
-    assert f"waiting for the run at {free_address}: no host answers" in meeting.said
-    assert len(set(meeting.said)) == len(meeting.said)
+    assert f"waiting for the run at {free_address}: no host answers" in meeting.output
+    assert len(set(meeting.output)) == len(meeting.output)
 
 
 def test_a_lost_run_that_is_back_is_printed(taking_part, monkeypatch):
     """Samplers play on meanwhile."""
     site = taking_part.relay._agent
     monkeypatch.setattr(_relay, "_ANSWER_TIMEOUT_S", 0.0)
-    taking_part.until(lambda: f"waiting for the run at {taking_part.address}: no answer" in taking_part.said)
+    taking_part.until(lambda: f"waiting for the run at {taking_part.address}: no answer" in taking_part.output)
     monkeypatch.setattr(_relay, "_ANSWER_TIMEOUT_S", 60.0)
     taking_part.answer(JoinAccepted(run=KNOWN))
-    taking_part.until(lambda: taking_part.said[-1] == "the run is back")
+    taking_part.until(lambda: taking_part.output[-1] == "the run is back")
     assert taking_part.relay._agent is site
 
 

@@ -38,12 +38,12 @@ def loaded(runtime, weights, slots=4):
 
 
 @pytest.mark.parametrize("name", ["lean", "eager"])
-@pytest.mark.parametrize("seen", [True, False], ids=["privileged", "blind"])
-def test_results_equal_the_local_runtime(office, weights, name, seen, mlp, rows):
+@pytest.mark.parametrize("observed", [True, False], ids=["privileged", "blind"])
+def test_results_equal_the_local_runtime(office, weights, name, observed, mlp, rows):
     """For a live model and three frozen ones in one call, with every runtime."""
     remote, local = loaded(office(runtime=name).runtime(), weights), loaded(Eager(*mlp()), weights)
     observation, privileged = rows(40)
-    groups = {"privileged": privileged if seen else {}, "state": {}, "spans": SPANS}
+    groups = {"privileged": privileged if observed else {}, "state": {}, "spans": SPANS}
     same(remote.run(observation, **groups), local.run(observation, **groups))
 
 
@@ -61,9 +61,9 @@ def test_the_first_weights_are_those_of_the_module(office, mlp, rows):
 def test_more_rows_and_other_leaves_get_a_larger_buffer(office, mlp, rows):
     """Models stay assigned."""
     remote, local = office().runtime(), Eager(*mlp())
-    for n, seen in ((3, False), (100, True), (7, False), (100, False)):
+    for n, observed in ((3, False), (100, True), (7, False), (100, False)):
         observation, privileged = rows(n, seed=n)
-        groups = {"privileged": privileged if seen else {}, "state": {}}
+        groups = {"privileged": privileged if observed else {}, "state": {}}
         same(remote.run(observation, **groups), local.run(observation, **groups))
 
 

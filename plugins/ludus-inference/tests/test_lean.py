@@ -105,10 +105,10 @@ def test_spans_equal_separate_runtimes(runs, privileged):
         lean.load(get_weights(network), slot=slot)
     ends = np.cumsum([0, *(rows for _, rows in runs)]).tolist()
     spans = [Span(slot, *bounds) for (slot, _), bounds in zip(runs, pairwise(ends), strict=True)]
-    observation, seen = random_leaves(request.observation, ends[-1]), random_leaves(request.privileged, ends[-1])
-    heads = lean.run(observation, privileged=seen, state={}, spans=spans).heads
+    observation, observed = random_leaves(request.observation, ends[-1]), random_leaves(request.privileged, ends[-1])
+    heads = lean.run(observation, privileged=observed, state={}, spans=spans).heads
     for slot, start, stop in spans:
-        parts = [{name: leaf[start:stop] for name, leaf in group.items()} for group in (observation, seen)]
+        parts = [{name: leaf[start:stop] for name, leaf in group.items()} for group in (observation, observed)]
         expected = Eager(networks[slot], request).run(parts[0], privileged=parts[1], state={}).heads
         assert_heads_equal({name: head[start:stop] for name, head in heads.items()}, expected, atol=1e-6)
 

@@ -156,18 +156,18 @@ class Count(Identity):
     """Adds a leaf with the number of earlier observations of the seat."""
 
     def __init__(self):
-        self.seen = {}
+        self.observed = {}
 
     def bind(self, raw):
         return Spaces(spaces.Dict({**leaf_spaces(raw.observation), "count": spaces.Discrete(1000)}), raw.action)
 
     def reset(self, seat_ids):
         for seat_id in seat_ids.tolist():
-            self.seen[seat_id] = 0
+            self.observed[seat_id] = 0
 
     def observe(self, view, seat_ids):
-        count = np.array([self.seen.get(seat_id, 0) for seat_id in seat_ids.tolist()])
-        self.seen.update(zip(seat_ids.tolist(), (count + 1).tolist(), strict=True))
+        count = np.array([self.observed.get(seat_id, 0) for seat_id in seat_ids.tolist()])
+        self.observed.update(zip(seat_ids.tolist(), (count + 1).tolist(), strict=True))
         return attrs.evolve(view, observation={**view.observation, "count": count})
 
 
@@ -232,10 +232,10 @@ def test_wrap_environment_and_wrap_agent_agree(interface):
     """The same decisions give the same raw match."""
     wrapped, raw = Cards(3), Cards(3)
     rule = Rule(lambda obs, mask: (mask * (1 + (np.arange(mask.shape[1]) + obs["obs"].size) % 4)).argmax(1)[:, None])
-    seen = wrap_environment(wrapped, {"player": interface()})
+    observed = wrap_environment(wrapped, {"player": interface()})
     role = raw.spec.role("player")
     agents = [wrap_agent(rule, interface(), raw=Spaces(role.observation_space, role.action_space)) for _ in range(2)]
-    play(seen, [rule, rule], [0, 1, 2])
+    play(observed, [rule, rule], [0, 1, 2])
     play(raw, agents, [0, 1, 2])
     assert [a.tolist() for a in wrapped.seen_actions] == [a.tolist() for a in raw.seen_actions]
 

@@ -64,9 +64,9 @@ class Purse:
         )
 
     def show_role(self, name, earned):
-        seen = np.broadcast_to(self.ticks[:, None, None], (*earned.shape, 1))
+        observed = np.broadcast_to(self.ticks[:, None, None], (*earned.shape, 1))
         return RoleTick(
-            observation={"obs": seen.astype(np.float32)},
+            observation={"obs": observed.astype(np.float32)},
             acting=np.repeat(self.running[:, None], earned.shape[1], axis=1),
             action_mask=None,
             reward=earned.copy(),
@@ -127,8 +127,8 @@ def close_to(expected):
 )
 def test_rewards_equal_hand_computed_numbers(options, cat, mice):
     """One cat earns 0.5, three mice earn 0, 0.3 and 0.6."""
-    seen = rewards(share_rewards(Purse(), **options), cat=[5], mouse=[0, 3, 6])
-    assert seen == close_to({"cat": cat, "mouse": mice})
+    observed = rewards(share_rewards(Purse(), **options), cat=[5], mouse=[0, 3, 6])
+    assert observed == close_to({"cat": cat, "mouse": mice})
 
 
 def test_seats_of_a_team_need_not_be_adjacent():
@@ -327,8 +327,8 @@ def test_options_are_passed_to_wrapper_and_environment(opened):
     shared = make_component(2, options=options, spirit=0.5, zero_sum=True, roles=("mouse",))
     assert opened == [("purse", {"purse": options})]
     assert shared.num_matches == 2
-    seen = make_component(spirit=0.5, zero_sum=True, roles=("mouse",))
-    assert rewards(seen, cat=[5], mouse=[0, 3, 6]) == close_to({"cat": [0.5], "mouse": [-0.35, -0.2, -0.05]})
+    observed = make_component(spirit=0.5, zero_sum=True, roles=("mouse",))
+    assert rewards(observed, cat=[5], mouse=[0, 3, 6]) == close_to({"cat": [0.5], "mouse": [-0.35, -0.2, -0.05]})
     granted = make_component(granted=("rescue",))
     assert rewards(granted, cat=[0], mouse=[0, 4, 8])["mouse"] == pytest.approx([0.6, 0.8, 1.0])
 

@@ -198,8 +198,8 @@ def test_combined_interfaces_transform_each_its_own_part():
     """Observations and actions of part 0 pass the first interface, those of part 1 the second."""
     both = combine(Plus(10), Plus(20))
     both.bind(join_spaces([PLAIN, PLAIN]))
-    seen = both.observe(joint_view(1, 2), ONE)
-    assert {name: leaf.item() for name, leaf in seen.observation.items()} == {"0.obs": 11, "1.obs": 22}
+    observed = both.observe(joint_view(1, 2), ONE)
+    assert {name: leaf.item() for name, leaf in observed.observation.items()} == {"0.obs": 11, "1.obs": 22}
     assert both.act(np.array([[1, 2]]), ONE).tolist() == [[11, 22]]
 
 
@@ -207,8 +207,8 @@ def test_an_interface_on_a_joint_seat_gets_both_parts():
     """Combine(itf3, [itf1, itf2]): the parts are transformed first."""
     whole = stack(combine(Plus(10), Plus(20)), Share())
     spaces_seen = whole.bind(join_spaces([PLAIN, PLAIN]))
-    seen = whole.observe(joint_view(1, 2), ONE)
-    assert seen.observation["0.obs"].tolist() == seen.observation["1.obs"].tolist() == [[11, 22]]
+    observed = whole.observe(joint_view(1, 2), ONE)
+    assert observed.observation["0.obs"].tolist() == observed.observation["1.obs"].tolist() == [[11, 22]]
     assert spaces_seen.observation["0.obs"].shape == (2,)
 
 
@@ -255,26 +255,26 @@ def parts_of(view):
 
 def test_combined_reward_parts_are_means():
     """Weights 1 and 3 of a hit of 4 make 8; with the win of 1 the reward is 9."""
-    seen = observe_joint(RewardParts({"hit": 1.0}), RewardParts({"hit": 3.0}), win=1, hit=4)
-    assert (parts_of(seen), seen.reward.tolist()) == ({"win": 1, "hit": 8}, [9])
+    observed = observe_joint(RewardParts({"hit": 1.0}), RewardParts({"hit": 3.0}), win=1, hit=4)
+    assert (parts_of(observed), observed.reward.tolist()) == ({"win": 1, "hit": 8}, [9])
 
 
 def test_reward_parts_work_on_top_of_a_joint_seat():
     """Half of the hit of 4 and all of the win of 1: 3."""
-    seen = observe_joint(Identity(), Identity(), RewardParts({"hit": 0.5}), win=1, hit=4)
-    assert (parts_of(seen), seen.reward.tolist()) == ({"win": 1, "hit": 2}, [3])
+    observed = observe_joint(Identity(), Identity(), RewardParts({"hit": 0.5}), win=1, hit=4)
+    assert (parts_of(observed), observed.reward.tolist()) == ({"win": 1, "hit": 2}, [3])
 
 
 def test_a_missing_reward_part_counts_as_0():
     """(6 + 2) / 2, (4 + 0) / 2 and (0 + 8) / 2 sum to the mean of 10 and 10."""
-    seen = observe_joint(Named(win=6, hit=4), Named(win=2, push=8))
-    assert (parts_of(seen), seen.reward.tolist()) == ({"win": 4, "hit": 2, "push": 4}, [10])
+    observed = observe_joint(Named(win=6, hit=4), Named(win=2, push=8))
+    assert (parts_of(observed), observed.reward.tolist()) == ({"win": 4, "hit": 2, "push": 4}, [10])
 
 
 def test_a_reward_without_parts_is_one_part():
     """One interface returns the win of 3, the other the doubled reward of 6 as a whole."""
-    seen = observe_joint(Identity(), Hidden(), win=3)
-    assert (parts_of(seen), seen.reward.tolist()) == ({"win": 1.5, "reward": 3}, [4.5])
+    observed = observe_joint(Identity(), Hidden(), win=3)
+    assert (parts_of(observed), observed.reward.tolist()) == ({"win": 1.5, "reward": 3}, [4.5])
 
 
 def test_without_parts_the_joint_seat_has_none():
@@ -311,8 +311,8 @@ def test_combined_masks_stay_with_their_parts():
     both = combine(Identity(), Reverse())
     both.bind(join_spaces([PLAIN, PLAIN]))
     mask = np.array([[True, False, False, False, True, False, False, False]])
-    seen = both.observe(joint_view(0, 0, mask), ONE).action_mask
-    assert np.flatnonzero(seen).tolist() == [0, 7]
+    observed = both.observe(joint_view(0, 0, mask), ONE).action_mask
+    assert np.flatnonzero(observed).tolist() == [0, 7]
 
 
 def test_without_a_mask_all_actions_of_a_part_are_legal():
@@ -324,8 +324,8 @@ def test_without_a_mask_all_actions_of_a_part_are_legal():
 
     both = combine(Unmask(), Identity())
     both.bind(join_spaces([PLAIN, PLAIN]))
-    seen = both.observe(joint_view(0, 0, np.eye(8, dtype=bool)[[5]]), ONE).action_mask
-    assert np.flatnonzero(seen).tolist() == [0, 1, 2, 3, 5]
+    observed = both.observe(joint_view(0, 0, np.eye(8, dtype=bool)[[5]]), ONE).action_mask
+    assert np.flatnonzero(observed).tolist() == [0, 1, 2, 3, 5]
 
 
 def test_combining_nothing_or_one_object_twice_is_an_error():

@@ -18,7 +18,7 @@ def reader(folder):
 
 
 def written(folder, shapes):
-    """Return a buffer with recognisable contents, not sealed yet."""
+    """Return a buffer with recognizable contents, not sealed yet."""
     buffer = BufferPool(folder).allocate(shapes)
     buffer.arrays["image"][:] = np.arange(30, dtype=np.uint8).reshape(3, 2, 5)
     buffer.arrays["flag"][:] = [[True, False], [False, True], [True, True]]

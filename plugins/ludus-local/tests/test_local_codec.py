@@ -435,9 +435,9 @@ def test_further_messages_can_be_registered(monkeypatch):
         sound: collections.abc.Mapping[str, np.ndarray]
 
     monkeypatch.setattr(codec, "_kinds", dict(codec._kinds))
-    said = Whisper(0.5, {"a": np.arange(3)})
+    message = Whisper(0.5, {"a": np.arange(3)})
     with pytest.raises(WireError, match="Whisper is not a message"):
-        encode(said)
+        encode(message)
     codec.register(Whisper)
-    heard = decode(encode(said))
+    heard = decode(encode(message))
     assert (heard.loudness, heard.sound["a"].tolist()) == (0.5, [0, 1, 2])

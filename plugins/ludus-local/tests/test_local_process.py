@@ -118,11 +118,11 @@ def test_a_container_limits_memory(tmp_path, place):
     """In either version of control groups, if the limit is below the machine's memory."""
     machine = _process.memory_bytes(cgroup=tmp_path)
     (tmp_path / place).parent.mkdir(exist_ok=True)
-    seen = []
+    observed = []
     for text in ("1048576\n", "max\n", f"{2**62}\n"):
         (tmp_path / place).write_text(text)
-        seen.append(_process.memory_bytes(cgroup=tmp_path))
-    assert seen == [2**20, machine, machine]
+        observed.append(_process.memory_bytes(cgroup=tmp_path))
+    assert observed == [2**20, machine, machine]
 
 
 @pytest.mark.parametrize(("quota", "cores"), [("25000", 0.25), ("-1", CORES)])

@@ -108,15 +108,15 @@ def test_weights_are_torn_as_soon_as_the_learner_begins_to_overwrite_them(store,
 def test_a_copy_that_is_being_written_is_not_read(store, reader):
     """The other one is the newest until then."""
     store.publish(weights(1), 1)
-    seen = []
+    observed = []
 
     class Watched(dict):
         def __getitem__(self, name):
-            seen.append(reader.version)
+            observed.append(reader.version)
             return super().__getitem__(name)
 
     store.publish(Watched(weights(2)), 2)
-    assert seen == [1, 1]
+    assert observed == [1, 1]
     assert reader.version == 2
 
 
@@ -147,12 +147,12 @@ def test_weights_are_never_torn_between_processes(folder, store, reader):
         "specs = {'layer.weight': A(dtype='<f4', shape=(300, 40)), 'steps': A(dtype='<i8', shape=())}\n"
         f"folder = SharedFolder(Path({str(folder.path)!r}), 's')\n"
         f"reader = WeightStoreReader(folder, 'learner-main', {store.file.name!r}, specs)\n"
-        "last, seen, policy = 0, 0, {}\n"
+        "last, observed, policy = 0, 0, {}\n"
         "def copy(weights, version):\n"
         "    policy.update({name: array.copy() for name, array in weights.items()}, version=version)\n"
-        "while seen < 2000 or last < 1000:\n"
+        "while observed < 2000 or last < 1000:\n"
         "    reader.load(copy)\n"
-        "    last, seen = policy['version'], seen + 1\n"
+        "    last, observed = policy['version'], observed + 1\n"
         "    assert (policy['layer.weight'] == last).all() and policy['steps'] == last\n"
     )
     store.publish(weights(0), 0)

@@ -1,4 +1,4 @@
-"""Generalised advantages over segments."""
+"""Generalized advantages over segments."""
 
 from __future__ import annotations
 

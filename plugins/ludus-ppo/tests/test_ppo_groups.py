@@ -19,7 +19,7 @@ WHOLE = {
 }  # Adam turns rounding errors of tiny steps into steps
 
 
-def normalising(request):
+def normalizing(request):
     """Build a network with running statistics."""
     return make_modular(ModularConfig(torso=(16,), normalize=True), request=request)
 
@@ -57,10 +57,10 @@ def compare(ppo, batches, bounds):
         {"normalize_advantage": False, "value_clip": 0.2},
         {"normalize_value": True},
         {"advantage": "vtrace"},
-        {"build_network": normalising},
+        {"build_network": normalizing},
         {"action_space": spaces.Box(-1, 1, (2,), np.float32)},
     ],
-    ids=["plain", "not normalised", "normalised values", "v-trace", "statistics", "continuous"],
+    ids=["plain", "not normalized", "normalized values", "v-trace", "statistics", "continuous"],
 )
 def test_a_group_learns_what_one_learns(make_ppo, make_batch, options, bounds):
     """With shards of equal and of different sizes, over several updates."""
@@ -86,7 +86,7 @@ def test_values_explain_returns_over_the_whole_batch(make_ppo, make_batch):
 def test_recurrent_networks_learn_in_groups(make_ppo, make_batch):
     """Shards consist of whole segments."""
     ppo = make_ppo(**WHOLE, build_network=recurrent)
-    batches = [make_batch(make_ppo(build_network=normalising), seed=seed) for seed in range(2)]
+    batches = [make_batch(make_ppo(build_network=normalizing), seed=seed) for seed in range(2)]
     for batch in batches:
         batch.initial_state = ppo.make_policy().initial_state(6)
     compare(ppo, batches, (0, 2, 6))
@@ -113,7 +113,7 @@ def test_all_processes_stop_after_the_same_pass(make_ppo, make_batch):
 
 def test_an_error_in_one_process_changes_none(make_ppo, make_batch):
     """Not even statistics that another process has updated; the next update works."""
-    ppo = make_ppo(build_network=normalising, normalize_value=True)
+    ppo = make_ppo(build_network=normalizing, normalize_value=True)
     group = [ppo.make_trainer(seed=1) for _ in range(2)]
     before = [(trainer.weights(), trainer.state()) for trainer in group]
     batch = make_batch(ppo)
@@ -131,7 +131,7 @@ def test_an_error_in_one_process_changes_none(make_ppo, make_batch):
 def test_all_processes_make_as_many_steps_of_a_fractional_pass(make_ppo, make_batch):
     """The number of segments in a fractional pass is random."""
     ppo = make_ppo(build_network=recurrent, epochs=1.5, num_minibatches=8)
-    batch = make_batch(make_ppo(build_network=normalising), segments=12)
+    batch = make_batch(make_ppo(build_network=normalizing), segments=12)
     batch.initial_state = ppo.make_policy().initial_state(12)
     batch.length[:] = [8, 1, 1, 1, 1, 1] + [4] * 6
     group = [ppo.make_trainer(seed=1) for _ in range(2)]

@@ -188,7 +188,7 @@ def test_gradients_reach_back_through_the_segment(ppo):
 
 
 def test_the_burn_in_is_not_trained_on(ppo):
-    """The first two decisions of every segment only update the state; normalisations ignore them."""
+    """The first two decisions of every segment only update the state; normalizations ignore them."""
     made = ppo(burn_in=2, normalize_advantage=True, normalize_value=True)
     batch = play(made)
     result = made.make_trainer(seed=1).update(batch, progress=0.0)

@@ -172,7 +172,7 @@ def test_both_heads_are_learned(make_ppo, make_batch):
 
 
 @pytest.mark.parametrize("offset", [0.0, 1000.0, 100_000.0])
-def test_normalised_values_learn_returns_of_any_scale(make_ppo, make_batch, offset):
+def test_normalized_values_learn_returns_of_any_scale(make_ppo, make_batch, offset):
     """Large returns are predicted as fast as small ones, and the scale is part of the model."""
     ppo = make_ppo(normalize_value=True, learning_rate=0.01, epochs=20, gamma=0.0)
     trainer, batch = ppo.make_trainer(seed=1), make_batch(ppo)

@@ -1,4 +1,4 @@
-"""Normalising networks: their statistics are constant during an update, which adds its decisions at the end."""
+"""Normalizing networks: their statistics are constant during an update, which adds its decisions at the end."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NORM = "network.trunk.encoders.rest.norm"
 HIDDEN = {"privileged": spaces.Dict({"fog": spaces.Box(-1, 1, (2,), np.float32)})}
 
 
-def normalising(request):
+def normalizing(request):
     """Build a network with running statistics and without recurrence."""
     return make_modular(ModularConfig(torso=(16,), normalize=True), request=request)
 
@@ -52,7 +52,7 @@ def same(one, other):
 @pytest.mark.parametrize("minibatches", [1, 4])
 def test_all_minibatches_reproduce_the_recorded_policy(make_ppo, make_batch, minibatches):
     """With a constant policy all ratios are 1 in every update, although the statistics change between updates."""
-    ppo = make_ppo(build_network=normalising, learning_rate=1e-30, num_minibatches=minibatches, epochs=2)
+    ppo = make_ppo(build_network=normalizing, learning_rate=1e-30, num_minibatches=minibatches, epochs=2)
     trainer = ppo.make_trainer(seed=1)
     make_decisive(trainer)
     for seed in range(3):
@@ -68,7 +68,7 @@ def test_all_minibatches_reproduce_the_recorded_policy(make_ppo, make_batch, min
 def test_decisions_are_counted_once(make_ppo, make_batch, kernels, steps, segments, minibatches):
     """With padding and any number of passes; only decisions count."""
     options = {"num_minibatches": minibatches, "epochs": 2, "cpu_kernels": kernels}
-    ppo = make_ppo(build_network=normalising, **HIDDEN, **options)
+    ppo = make_ppo(build_network=normalizing, **HIDDEN, **options)
     trainer = ppo.make_trainer(seed=1)
     batch = make_batch(ppo, steps=steps, segments=segments, privileged={"fog": 2})
     batch.length[0] = 3
@@ -79,9 +79,9 @@ def test_decisions_are_counted_once(make_ppo, make_batch, kernels, steps, segmen
     counts = {name: float(array) for name, array in weights.items() if name.endswith("norm.count")}
     assert len(counts) == 2
     assert set(counts.values()) == {batch.num_decisions}
-    seen = batch.observation["obs"][trainable]
-    np.testing.assert_allclose(weights[f"{NORM}.mean"], seen.mean(0), rtol=1e-4, atol=1e-4)
-    np.testing.assert_allclose(weights[f"{NORM}.variance"], seen.var(0), rtol=1e-3)
+    observed = batch.observation["obs"][trainable]
+    np.testing.assert_allclose(weights[f"{NORM}.mean"], observed.mean(0), rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(weights[f"{NORM}.variance"], observed.var(0), rtol=1e-3)
 
 
 @pytest.mark.parametrize("burn_in", [0, 3])
@@ -90,7 +90,7 @@ def test_recurrent_networks_count_the_trainable_decisions(make_ppo, make_batch, 
     ppo = make_ppo(build_network=recurrent, burn_in=burn_in)
     trainer = ppo.make_trainer(seed=1)
     memory = ppo.make_policy().initial_state(6)
-    batch = make_batch(make_ppo(build_network=normalising))
+    batch = make_batch(make_ppo(build_network=normalizing))
     batch.initial_state = memory
     batch.length[0] = 5
     batch.observation["obs"][6:, 0] = np.nan
@@ -106,7 +106,7 @@ def test_statistics_are_deterministic(make_ppo, make_batch):
     """Equal seeds give equal weights and metrics to the bit; minibatches do not change the statistics."""
 
     def trained(minibatches):
-        ppo = make_ppo(build_network=normalising, num_minibatches=minibatches, learning_rate=1e-2)
+        ppo = make_ppo(build_network=normalizing, num_minibatches=minibatches, learning_rate=1e-2)
         trainer = ppo.make_trainer(seed=1)
         for seed in range(2):
             batch = decide(ppo, trainer, make_batch(ppo, steps=32, segments=40, seed=seed))
@@ -123,7 +123,7 @@ def test_statistics_are_deterministic(make_ppo, make_batch):
 
 def test_observations_with_infinite_statistics_are_refused(make_ppo, make_batch):
     """The trainer is unchanged, although the loss is finite, as infinite numbers are clipped."""
-    ppo = make_ppo(build_network=normalising)
+    ppo = make_ppo(build_network=normalizing)
     trainer = ppo.make_trainer(seed=1)
     trainer.update(decide(ppo, trainer, make_batch(ppo)), progress=0.0)
     weights, state = trainer.weights(), trainer.state()

@@ -55,7 +55,7 @@ def test_a_reference_is_the_zero():
     assert fixed.difference(2, 0) == pytest.approx(free.difference(2, 0), rel=1e-4)
 
 
-def test_the_maximum_is_that_of_minorisation_and_maximisation():
+def test_the_maximum_is_that_of_minorization_and_maximization():
     """Zermelo's iteration p_i = points_i / Σ games_ij / (p_i + p_j) has the same fixed point."""
     points = play(np.random.default_rng(1), [0, 50, 150, 400, 450], 2000)
     games, strength = points + points.T, np.ones(5)

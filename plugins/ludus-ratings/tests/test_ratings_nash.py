@@ -106,7 +106,7 @@ def test_averages_are_those_of_openspiel(seed):
 
 @pytest.mark.parametrize("seed", range(4))
 def test_of_many_equilibria_it_is_the_one_of_highest_entropy(seed):
-    """A general optimiser over the equilibria of a game with many of them finds the same."""
+    """A general optimizer over the equilibria of a game with many of them finds the same."""
     rng = np.random.default_rng(seed)
     noise = rng.integers(-1, 2, (4, 4))
     core = (noise - noise.T).astype(float)

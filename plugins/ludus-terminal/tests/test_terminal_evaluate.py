@@ -143,14 +143,14 @@ def test_a_scenario_is_passed_on(folder):
 @pytest.mark.parametrize("name", ["", "A start", "\x1b[31m", "x" * 65])
 def test_an_invalid_scenario_name_is_wrong_usage(folder, name):
     """The message names the option, and nothing is made before."""
-    said = invoke(folder, "main@1", "random", "--scenario", name, code=2)
-    assert "Invalid value for '--scenario': name: expected a name of 1 to 64" in said
+    output = invoke(folder, "main@1", "random", "--scenario", name, code=2)
+    assert "Invalid value for '--scenario': name: expected a name of 1 to 64" in output
 
 
 def test_every_team_needs_a_participant(folder):
     """A missing participant is wrong usage."""
-    said = " ".join(invoke(folder, "main@1", code=2).split())
-    assert "dummy-count has 2 teams: name one participant for each" in said
+    output = " ".join(invoke(folder, "main@1", code=2).split())
+    assert "dummy-count has 2 teams: name one participant for each" in output
 
 
 def test_live_weights_cannot_play(folder):

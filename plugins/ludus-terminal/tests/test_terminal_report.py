@@ -81,18 +81,18 @@ def test_it_computes_the_deviation_that_it_shows(folder, computed):
 
 
 @pytest.mark.parametrize(
-    ("teams", "said"),
+    ("teams", "output"),
     [
         (2, "main@1: no evaluation matches"),
         (1, "main@1: a game of one team has no ratings; ludus eval RUN main@1 tells what it scores"),
     ],
 )
-def test_a_model_without_matches_has_no_table(write, teams, said):
+def test_a_model_without_matches_has_no_table(write, teams, output):
     """A line states the reason instead of a header without rows."""
     made = write(seats=tuple(Seat("player", team, team) for team in range(teams)))
     made.freeze("main")
     made.store.commit()
-    assert shown(made.folder).splitlines()[1:] == [said]
+    assert shown(made.folder).splitlines()[1:] == [output]
 
 
 def test_a_closed_pipe_is_no_failure(folder):

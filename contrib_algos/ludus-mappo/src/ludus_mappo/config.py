@@ -23,5 +23,5 @@ class MAPPOConfig(PPOConfig):
         "seat", help="without share_policy: the observation leaf that identifies the kind of seat, one-hot"
     )
     normalize_value: bool = option(
-        True, help="the value head learns returns normalised to mean 0 and deviation 1; the scale is part of the model"
+        True, help="the value head learns returns normalized to mean 0 and deviation 1; the scale is part of the model"
     )

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import torch
-from ludus.algorithm import AlgorithmContext
 from ludus.errors import ConfigError
 from ludus_ppo.algorithm import PPO
+from ludus_ppo.loss_terms import LossTerm
+from ludus_ppo.trainer import PPOTrainer
 
 from ludus_rnd_ppo.config import RNDPPOConfig
 from ludus_rnd_ppo.networks import Novelty
-from ludus_rnd_ppo.trainer import VALUE_HEADS, RNDPPOTrainer
+from ludus_rnd_ppo.trainer import NOVELTY_TERM, VALUE_HEADS, RNDPPOTrainer
 
 __all__ = ["RNDPPO"]
 
@@ -26,12 +29,10 @@ class RNDPPO(PPO):
     """
 
     _config: RNDPPOConfig
+    _trainer = RNDPPOTrainer
     _value_heads = VALUE_HEADS
 
-    def __init__(self, config: RNDPPOConfig, *, context: AlgorithmContext) -> None:
-        super().__init__(config, context=context)
-
-    def make_trainer(self, *, seed: int, device: str = "cpu") -> RNDPPOTrainer:
+    def make_trainer(self, *, seed: int, device: str = "cpu") -> PPOTrainer:
         """Make a trainer whose initial weights, target network and minibatch order follow from `seed`.
 
         Raises:
@@ -41,14 +42,8 @@ class RNDPPO(PPO):
             raise ConfigError(
                 f"run.device: rnd-ppo keeps statistics in 64 bits, which {device} does not support; choose cpu or cuda"
             )
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
-            model = self._make_model()
-            novelty = Novelty(self._config, context=self._context)
-        return RNDPPOTrainer(
-            self._config,
-            model.to(device),
-            novelty=novelty.to(device),
-            distribution=self._distribution,
-            seed=seed,
-        )
+        return super().make_trainer(seed=seed, device=device)
+
+    def make_loss_terms(self) -> Mapping[str, LossTerm]:
+        """Make the loss of the predictor, which also computes the intrinsic rewards."""
+        return {NOVELTY_TERM: Novelty(self._config, context=self._context)}

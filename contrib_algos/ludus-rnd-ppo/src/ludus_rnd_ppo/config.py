@@ -34,5 +34,5 @@ class RNDPPOConfig(PPOConfig):
     )
     rnd_features: int = option(64, at_least(1), help="outputs of predictor and target; ≥ 1")
     observation_clip: float = option(
-        5.0, above(0), help="largest absolute value of what predictor and target read, after normalisation; > 0"
+        5.0, above(0), help="largest absolute value of what predictor and target read, after normalization; > 0"
     )

@@ -9,7 +9,7 @@ import torch
 from ludus_ppo.estimators import gae
 from torch import Tensor
 
-__all__ = ["discounted_sums", "intrinsic_reward", "normalised", "prediction_error"]
+__all__ = ["discounted_sums", "intrinsic_reward", "normalized", "prediction_error"]
 
 
 def prediction_error(predicted: Tensor, target: Tensor) -> Tensor:
@@ -17,7 +17,7 @@ def prediction_error(predicted: Tensor, target: Tensor) -> Tensor:
     return (predicted - target).square().mean(dim=1)
 
 
-def normalised(leaf: Tensor, *, mean: Tensor, deviation: Tensor, clip: float) -> Tensor:
+def normalized(leaf: Tensor, *, mean: Tensor, deviation: Tensor, clip: float) -> Tensor:
     """Return ``(leaf - mean) / deviation`` within ±clip, ``[n, …] float32``."""
     return ((leaf.float() - mean) / deviation).clamp(-clip, clip)
 

@@ -18,7 +18,7 @@ from ludus_ppo.minibatches import Minibatch, has_observation
 from torch import Tensor, nn
 
 from ludus_rnd_ppo.config import RNDPPOConfig
-from ludus_rnd_ppo.losses import discounted_sums, intrinsic_reward, normalised, prediction_error
+from ludus_rnd_ppo.losses import discounted_sums, intrinsic_reward, normalized, prediction_error
 from ludus_rnd_ppo.moments import RunningMoments
 
 __all__ = ["Novelty"]
@@ -35,7 +35,7 @@ class Novelty(nn.Module):
     It makes the intrinsic rewards and is the loss term that trains the predictor; see `ludus_ppo.loss_terms.LossTerm`.
 
     Both networks are the player's network with a head for features of the observation. A recurrent network starts from
-    its initial state at every observation. Real and integer leaves are normalised by running mean and deviation; others
+    its initial state at every observation. Real and integer leaves are normalized by running mean and deviation; others
     (Discrete, MultiDiscrete, MultiBinary) are read unchanged. All statistics are buffers that change in place.
 
     Args:
@@ -50,16 +50,16 @@ class Novelty(nn.Module):
         super().__init__()
         leaves = leaf_spaces(context.role.observation_space)
         request = NetworkRequest(
-            observation={name: _normalised_space(space, config.observation_clip) for name, space in leaves.items()},
+            observation={name: _normalized_space(space, config.observation_clip) for name, space in leaves.items()},
             privileged=leaf_spaces(context.role.privileged_space),  # not read by any head
             heads={_HEAD: config.rnd_features},
         )
         self._config = config
-        normalised_leaves = [name for name, space in leaves.items() if isinstance(space, spaces.Box)]
-        self._moments_index = {name: index for index, name in enumerate(normalised_leaves)}
+        normalized_leaves = [name for name, space in leaves.items() if isinstance(space, spaces.Box)]
+        self._moments_index = {name: index for index, name in enumerate(normalized_leaves)}
         self.target = context.build_network(request).requires_grad_(requires_grad=False)
         self.predictor = context.build_network(request)
-        self.observations = nn.ModuleList([RunningMoments(leaves[name].shape or ()) for name in normalised_leaves])
+        self.observations = nn.ModuleList([RunningMoments(leaves[name].shape or ()) for name in normalized_leaves])
         self.returns = RunningMoments()
         self.reward_mean = 0.0
         self.eval()  # networks must not update statistics of their own: the target never changes
@@ -83,7 +83,7 @@ class Novelty(nn.Module):
     def reward(self, batch: SegmentBatch, group: Group) -> np.ndarray:
         """Return the intrinsic rewards ``[T+1, N] float32`` of a batch; call it once per batch.
 
-        The observations and returns of the batch enter the running statistics before these normalise them.
+        The observations and returns of the batch enter the running statistics before these normalize them.
 
         Args:
             batch: The segments.
@@ -153,18 +153,18 @@ class Novelty(nn.Module):
 
     def _errors(self, leaves: dict[str, Tensor]) -> Tensor:
         """Return the predictor's error at observations ``[n, …]``, ``[n] float32``."""
-        read = {name: self._normalise(name, leaf) for name, leaf in leaves.items()}
+        read = {name: self._normalize(name, leaf) for name, leaf in leaves.items()}
         with torch.no_grad():
             target = _features(self.target, read)
         return prediction_error(_features(self.predictor, read), target)
 
-    def _normalise(self, name: str, leaf: Tensor) -> Tensor:
+    def _normalize(self, name: str, leaf: Tensor) -> Tensor:
         """Return a leaf as the networks read it."""
         if name not in self._moments_index:
             return leaf
         moments = self._moments(self._moments_index[name])
         mean, deviation = moments.mean.float(), moments.deviation.float()
-        return normalised(leaf, mean=mean, deviation=deviation, clip=self._config.observation_clip)
+        return normalized(leaf, mean=mean, deviation=deviation, clip=self._config.observation_clip)
 
     def _moments(self, index: int) -> RunningMoments:
         moments = self.observations[index]
@@ -172,8 +172,8 @@ class Novelty(nn.Module):
         return moments
 
 
-def _normalised_space(space: Space[Any], clip: float) -> Space[Any]:
-    """Return the space of a leaf after normalisation."""
+def _normalized_space(space: Space[Any], clip: float) -> Space[Any]:
+    """Return the space of a leaf after normalization."""
     return spaces.Box(-clip, clip, space.shape, np.float32) if isinstance(space, spaces.Box) else space
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import attrs
 import numpy as np
 from ludus.algorithm import UpdateResult
@@ -9,16 +11,19 @@ from ludus.group import Group
 from ludus.segment import SegmentBatch
 from ludus_ppo.advantages import RewardSignal
 from ludus_ppo.distributions import Distribution
+from ludus_ppo.loss_terms import LossTerm
 from ludus_ppo.networks import ActorCritic
 from ludus_ppo.trainer import PPOTrainer
 
 from ludus_rnd_ppo.config import RNDPPOConfig
 from ludus_rnd_ppo.networks import Novelty
 
-__all__ = ["VALUE_HEADS", "RNDPPOTrainer"]
+__all__ = ["NOVELTY_TERM", "VALUE_HEADS", "RNDPPOTrainer"]
 
 #: Value heads, and the fields in which their values are recorded: of the rewards of the game, and of intrinsic rewards.
 VALUE_HEADS = ("value", "intrinsic_value")
+#: Name of the loss term that trains the predictor.
+NOVELTY_TERM = "rnd"
 
 
 class RNDPPOTrainer(PPOTrainer):
@@ -27,13 +32,19 @@ class RNDPPOTrainer(PPOTrainer):
     Args:
         config: The options.
         model: The module to train, with the value heads `VALUE_HEADS`.
-        novelty: Predictor and target network, on the device of the model.
         distribution: Action distribution of the policy.
         seed: Seed of the minibatch order.
+        loss_terms: Further terms of the loss by name, on the device of the model; `NOVELTY_TERM` is a `Novelty`.
     """
 
     def __init__(
-        self, config: RNDPPOConfig, model: ActorCritic, *, novelty: Novelty, distribution: Distribution, seed: int
+        self,
+        config: RNDPPOConfig,
+        model: ActorCritic,
+        *,
+        distribution: Distribution,
+        seed: int,
+        loss_terms: Mapping[str, LossTerm],
     ) -> None:
         extrinsic_head, intrinsic_head = VALUE_HEADS
         signals = (
@@ -48,14 +59,11 @@ class RNDPPOTrainer(PPOTrainer):
                 reward=self._intrinsic_reward,
             ),
         )
+        novelty = loss_terms[NOVELTY_TERM]
+        assert isinstance(novelty, Novelty)
         self._novelty = novelty
         super().__init__(
-            config,
-            model,
-            distribution=distribution,
-            seed=seed,
-            reward_signals=signals,
-            loss_terms={"rnd": novelty},
+            config, model, distribution=distribution, seed=seed, reward_signals=signals, loss_terms=loss_terms
         )
 
     def update(self, batch: SegmentBatch, *, progress: float) -> UpdateResult:

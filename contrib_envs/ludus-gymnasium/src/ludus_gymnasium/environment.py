@@ -1,6 +1,6 @@
-"""The environment ``gymnasium``: matches (episodes) of a Gymnasium environment, in copies or in one vectorised call.
+"""The environment ``gymnasium``: matches (episodes) of a Gymnasium environment, in copies or in one vectorized call.
 
-Gymnasium's vectorised implementations start new matches by themselves, from one random generator. They can be used only
+Gymnasium's vectorized implementations start new matches by themselves, from one random generator. They can be used only
 if the state of a match can be set: the scalar environment draws the start state from the match's seed, and the state is
 copied. `_TRANSPLANTS` lists the supported implementations.
 """
@@ -34,7 +34,7 @@ from ludus_gymnasium.config import GymnasiumConfig
 #: The one role, with one seat.
 ROLE = "player"
 
-_NORMALIZE = "choose a network that normalises, such as modular, or the interface scale-observation"
+_NORMALIZE = "choose a network that normalizes, such as modular, or the interface scale-observation"
 _SCALE_REWARD = "choose the interface scale-reward"
 
 
@@ -185,7 +185,7 @@ _TRANSPLANTS: dict[str, Callable[..., np.ndarray]] = {
 
 
 def has_native(id: str) -> bool:
-    """Return whether the environment has a vectorised implementation that plays the same matches."""
+    """Return whether the environment has a vectorized implementation that plays the same matches."""
     try:
         return gymnasium.spec(id).vector_entry_point in _TRANSPLANTS
     except gymnasium.error.Error:
@@ -193,7 +193,7 @@ def has_native(id: str) -> bool:
 
 
 class NativeEnvironment:
-    """A batch of matches in one vectorised Gymnasium environment with a plain observation and a Discrete action.
+    """A batch of matches in one vectorized Gymnasium environment with a plain observation and a Discrete action.
 
     Args:
         id: An id for which `has_native` returns True.
@@ -253,7 +253,7 @@ class NativeEnvironment:
         tick, role, running = self._tick, self._tick.roles[ROLE], self._running
         chosen = actions[ROLE][:, 0, 0]
         if not self._all_running:
-            # The vectorised environment starts a new match by itself after an ended one; it is hidden.
+            # The vectorized environment starts a new match by itself after an ended one; it is hidden.
             chosen = np.where(running, chosen, 0)
         if chosen.astype(np.uint64).max() >= self._choices:  # negative ones become huge
             (wrong, *_) = np.flatnonzero((chosen < 0) | (chosen >= self._choices))

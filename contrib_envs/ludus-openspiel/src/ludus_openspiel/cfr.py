@@ -36,7 +36,7 @@ def _require_distinct(states: InformationStates, spec: OpenSpielSpec) -> None:
 
 
 def solve(game: str, states: InformationStates, *, iterations: int, variant: str) -> np.ndarray:
-    """Return the average policy ``[N, A] float64`` of OpenSpiel's counterfactual regret minimisation.
+    """Return the average policy ``[N, A] float64`` of OpenSpiel's counterfactual regret minimization.
 
     Args:
         game: Name and parameters of the game.

@@ -44,7 +44,7 @@ class MCTSConfig:
 
 @frozen(kw_only=True)
 class CFRConfig:
-    """Options of the agent ``openspiel-cfr``: the average policy of counterfactual regret minimisation."""
+    """Options of the agent ``openspiel-cfr``: the average policy of counterfactual regret minimization."""
 
     iterations: int = option(100, at_least(1), help="passes over the game tree at construction; ≥ 1")
     variant: str = option("cfr+", one_of("cfr", "cfr+"), help="cfr, or cfr+, which converges faster")

@@ -237,5 +237,5 @@ def returns(batch: SegmentBatch, values: np.ndarray, *, gamma: float) -> np.ndar
 def _log_softmax(logits: np.ndarray) -> np.ndarray:
     """Return the log-softmax of ``[n, k]`` along axis 1; -inf stays -inf."""
     shifted: np.ndarray = logits - logits.max(1, keepdims=True)
-    normalised: np.ndarray = shifted - np.log(np.exp(shifted).sum(1, keepdims=True))
-    return normalised
+    normalized: np.ndarray = shifted - np.log(np.exp(shifted).sum(1, keepdims=True))
+    return normalized

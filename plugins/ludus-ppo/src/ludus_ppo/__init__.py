@@ -1,1 +1,1 @@
-"""Proximal policy optimisation: dual clip, several action labels, critics with privileged inputs."""
+"""Proximal policy optimization: dual clip, several action labels, critics with privileged inputs."""

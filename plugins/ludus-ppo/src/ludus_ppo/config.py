@@ -14,7 +14,7 @@ _DUAL_CLIP = Check("0 or a number > 1", lambda value: at_least(0).accepts(value)
 
 @frozen(kw_only=True)
 class PPOConfig(TrainerOptions):
-    """Proximal policy optimisation [AET §3.2.1; DIS eq. 1-2; HoK §4]."""
+    """Proximal policy optimization [AET §3.2.1; DIS eq. 1-2; HoK §4]."""
 
     learning_rate: float = inherited_option(
         TrainerOptions, "learning_rate", 3e-4, help="Adam step size; > 0; AET and DIS: 5e-5"
@@ -30,8 +30,8 @@ class PPOConfig(TrainerOptions):
         TrainerOptions, "gamma", 0.99, help="discount per decision or tick; [0, 1]; AET: 0.9995"
     )
 
-    gae_lambda: float = option(0.95, between(0.0, 1.0), help="decay of generalised advantages; [0, 1]; AET: 0.95")
-    normalize_advantage: bool = option(True, help="normalise the advantages of a batch to mean 0 and deviation 1")
+    gae_lambda: float = option(0.95, between(0.0, 1.0), help="decay of generalized advantages; [0, 1]; AET: 0.95")
+    normalize_advantage: bool = option(True, help="normalize the advantages of a batch to mean 0 and deviation 1")
 
     advantage: str = option(
         "gae",
@@ -39,7 +39,7 @@ class PPOConfig(TrainerOptions):
         help="GAE with the recorded values, or V-trace with current values, corrected for stale decisions",
     )
     normalize_value: bool = option(
-        False, help="the value head learns returns normalised to mean 0 and deviation 1; the scale is part of the model"
+        False, help="the value head learns returns normalized to mean 0 and deviation 1; the scale is part of the model"
     )
 
     clip_epsilon: float = option(0.2, between(0.0, 1.0, open=True), help="clip range of the ratio; (0, 1); AET: 0.2")

@@ -1,4 +1,4 @@
-"""Advantages of segments: generalised advantage estimation and V-trace.
+"""Advantages of segments: generalized advantage estimation and V-trace.
 
 Shapes: T + 1 entries of N segments. The successor of entry t is entry t + 1 unless ``terminated[t]``. Entries that are
     not
@@ -18,7 +18,7 @@ _MAX_LOG_RATIO = 20.0  # ratios are clipped far below its exponential, which doe
 def gae(
     reward: Tensor, value: Tensor, *, terminated: Tensor, trainable: Tensor, discount: Tensor, gae_lambda: float
 ) -> Tensor:
-    """Return generalised advantage estimates, ``[T+1, N] float32``.
+    """Return generalized advantage estimates, ``[T+1, N] float32``.
 
     With follows[t] = 1 where entry t + 1 is the successor of entry t and 0 elsewhere::
 

@@ -214,7 +214,7 @@ class PPOTrainer:
         )
 
     def _update_statistics(self, batch: SegmentBatch, trainable: np.ndarray) -> None:
-        """Add the decisions to the statistics of a normalising network, once, after all passes that read these."""
+        """Add the decisions to the statistics of a normalizing network, once, after all passes that read these."""
         network = self._model.network
 
         def leaves(arrays: Mapping[str, np.ndarray]) -> LazyLeaves:

@@ -1,4 +1,4 @@
-"""The scale of value heads that learn normalised returns."""
+"""The scale of value heads that learn normalized returns."""
 
 from __future__ import annotations
 

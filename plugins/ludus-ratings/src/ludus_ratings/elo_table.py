@@ -32,7 +32,7 @@ _PRECISION = (ELO_POINTS / PRIOR.deviation) ** 2  # of the prior, in log-odds
 class EloTable:
     """Maximum-likelihood Elo ratings with standard errors, refitted at the first read after new matches.
 
-    The fit maximises Σ s_ij log sigmoid(r_i - r_j) over all points s_ij (wins + ½ draws) plus the prior, a normal
+    The fit maximizes Σ s_ij log sigmoid(r_i - r_j) over all points s_ij (wins + ½ draws) plus the prior, a normal
     distribution of deviation 1000 points around 0, which keeps an undefeated participant finite. The standard error
     is taken from the inverse Hessian at the maximum; it is too large where matches are drawn, which vary less than the
     model assumes.

@@ -1,7 +1,7 @@
 """Bradley-Terry ratings of all matches at once, with intervals.
 
 The model: participant i scores a share sigmoid(r_i - r_j) of the points against j; a draw is half a win and half a
-loss. The ratings maximise the likelihood of the points times a prior: every rating is normally distributed around 0
+loss. The ratings maximize the likelihood of the points times a prior: every rating is normally distributed around 0
 with a deviation of 1000 Elo points. A dozen matches outweigh the prior, which makes the maximum exist and unique for
 all data:
 

@@ -15,7 +15,7 @@ _NORM_EPSILON = 1e-6  # as in `torch.nn.utils.clip_grad_norm_`
 
 
 class Adam:
-    """The Adam optimiser, equal to `torch.optim.Adam` with gradient clipping.
+    """The Adam optimizer, equal to `torch.optim.Adam` with gradient clipping.
 
     `torch.optim.Adam` imports torch's compiler, which takes seconds and 70 MB in every learner. This class calls the
     function that does its work.
