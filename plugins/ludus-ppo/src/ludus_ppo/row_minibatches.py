@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -17,6 +18,8 @@ __all__ = ["RowMinibatches", "size_unit"]
 _MAX_RESIDENT_BYTES = 1 << 28  # of a batch that a GPU gets as a whole
 
 _READ_BY_NETWORK = ("observation/", "privileged/")
+
+_Rows = TypeVar("_Rows", np.ndarray, Tensor)
 
 
 class RowMinibatches:
@@ -43,8 +46,8 @@ class RowMinibatches:
         device: torch.device,
         few_sizes: bool = False,
     ) -> None:
-        self._columns = row_columns(batch, targets)
-        self._num_segments = trainable.shape[1]
+        columns = row_columns(batch, targets)
+        self._columns = {name: column.reshape(-1, *column.shape[2:]) for name, column in columns.items()}
         self._entries = np.flatnonzero(trainable)
         self._device = device
         self._few_sizes = few_sizes
@@ -72,20 +75,21 @@ class RowMinibatches:
             padded = np.pad(index, (0, -index.size % size_unit(index.size)), mode="edge")
         if self._resident:
             return build_minibatch(self._take_resident(index, padded))
-        rows, read = (np.divmod(entries, self._num_segments) for entries in (index, padded))
         return build_minibatch(
             {
-                name: torch.from_numpy(column[read if name.startswith(_READ_BY_NETWORK) else rows]).to(self._device)
+                name: torch.from_numpy(column.take(_rows_read(name, index, padded), axis=0)).to(self._device)
                 for name, column in self._columns.items()
             }
         )
 
     def _take_resident(self, index: np.ndarray, padded: np.ndarray) -> dict[str, Tensor]:
         rows, read = (torch.from_numpy(entries).to(self._device) for entries in (index, padded))
-        return {
-            name: column.flatten(0, 1).index_select(0, read if name.startswith(_READ_BY_NETWORK) else rows)
-            for name, column in self._resident.items()
-        }
+        return {name: column.index_select(0, _rows_read(name, rows, read)) for name, column in self._resident.items()}
+
+
+def _rows_read(name: str, rows: _Rows, padded: _Rows) -> _Rows:
+    """Return the rows to take of a column: the padded ones of what the network reads."""
+    return padded if name.startswith(_READ_BY_NETWORK) else rows
 
 
 def size_unit(rows: int) -> int:
