@@ -29,6 +29,7 @@ from ludus._config.sections import (
 )
 from ludus._plugins.manager import Plugins, load_plugins
 from ludus.hookspecs import KINDS
+from ludus.option import presets_of
 from tomli_w import dumps as write_toml
 
 __all__ = ["PAGE", "render"]
@@ -76,7 +77,8 @@ def _components(plugins: Plugins) -> Iterator[str]:
             cls = component.load_config()
             report = plugins.provider(kind, name)
             if cls is not None and report.distribution in distributions:
-                yield f"### {kind} `{name}`\n\n{component.summary} (`{report.distribution}`).\n\n{_table(cls)}\n"
+                yield f"### {kind} `{name}`\n\n{component.summary} (`{report.distribution}`).\n\n"
+                yield f"{_table(cls)}{_presets(cls)}\n"
 
 
 def _distributions() -> Iterator[str]:
@@ -92,6 +94,16 @@ def _table(cls: type[Any], choices: dict[str, str] | None = None) -> str:
             cells = (f"`{field.name}`", _default(field), _expected(field, choices or {}), field.metadata["help"])
             rows.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
     return "\n".join(rows) + "\n"
+
+
+def _presets(cls: type[Any]) -> str:
+    """Return one line for every preset of a class."""
+    lines = (
+        f"- `preset = {_toml(name)}`: " + ", ".join(f"`{option} = {_toml(value)}`" for option, value in table.items())
+        for name, table in presets_of(cls).items()
+    )
+    text = "\n".join(lines)
+    return text and f"\n{text}\n"
 
 
 def _fields(cls: type[Any]) -> list[attrs.Attribute[Any]]:

@@ -6,6 +6,9 @@ A configuration class is a frozen attrs class whose every field is made by `opti
     class PPOConfig:
         clip_epsilon: float = option(0.2, between(0.0, 1.0, open=True), help="PPO clip range; paper: 0.2")
 
+A class may name values of several options as presets: tables of options by name, in a class variable ``PRESETS``. A
+table of a TOML file selects one by ``preset = "NAME"``; its other options replace those of the preset.
+
 A check holds the text that an error message needs ("expected a number in (0, 1)"), so that all wrong values of a file
 are reported at once, without a traceback. This module imports neither torch nor NumPy: configuration classes must be
 cheap to import.
@@ -16,13 +19,14 @@ from __future__ import annotations
 import math
 import operator
 import re
-from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, TypeAlias
 
 import attrs
 
 __all__ = [
     "Check",
+    "Presets",
     "above",
     "at_least",
     "between",
@@ -33,9 +37,14 @@ __all__ = [
     "one_of",
     "option",
     "optional",
+    "presets_of",
     "text",
     "whole",
 ]
+
+
+#: Options by the name of the preset that sets them.
+Presets: TypeAlias = Mapping[str, Mapping[str, Any]]
 
 
 @attrs.frozen
@@ -107,6 +116,12 @@ def inherited_option(base: type[Any], name: str, default: Any, *, help: str | No
     inherited = attrs.fields_dict(base)[name]
     metadata = {**inherited.metadata, "help": inherited.metadata["help"] if help is None else help}
     return attrs.field(default=default, validator=inherited.validator, metadata=metadata)
+
+
+def presets_of(cls: type[Any] | None) -> Presets:
+    """Return the presets of a configuration class, inherited ones included; empty without a class."""
+    presets: Presets = getattr(cls, "PRESETS", {})
+    return presets
 
 
 def _is_number(value: Any) -> bool:

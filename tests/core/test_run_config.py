@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from types import ModuleType
+from typing import ClassVar
 
 import attrs
 import pytest
@@ -34,7 +35,7 @@ from ludus._plugins.loading import LoadedPlugin, PluginReport
 from ludus._plugins.manager import Plugins
 from ludus.component import Component
 from ludus.errors import ConfigError
-from ludus.option import at_least, between, option
+from ludus.option import Presets, at_least, between, option
 from tomli_w import dumps as write_toml
 
 
@@ -47,6 +48,21 @@ class GameConfig:
 class AlgoConfig:
     learning_rate: float = option(3e-4, between(0, 1, open=True), help="Step size.")
     clip_epsilon: float = option(0.2, between(0, 1, open=True), help="Clip range.")
+
+
+@frozen(kw_only=True)
+class TunedConfig(AlgoConfig):
+    weights: dict[str, float] = option({}, help="Weights.")
+
+    PRESETS: ClassVar[Presets] = {
+        "paper": {"learning_rate": 5e-5, "weights": {"a": 0.8, "b": 0.2}},
+        "wrong": {"clip_epsilon": 7.0},
+    }
+
+
+@frozen(kw_only=True)
+class InheritedConfig(TunedConfig):
+    """Has the presets of its base class."""
 
 
 @frozen(kw_only=True)
@@ -81,7 +97,10 @@ MODULE = "ludus_test_config_components"
 def _importable(monkeypatch):
     """Make the configuration classes importable by path, as those of a plugin are."""
     module = ModuleType(MODULE)
-    for cls in (GameConfig, AlgoConfig, ScheduledConfig, FadeConfig, MixConfig, NeedyConfig, BrokenConfig):
+    for cls in (
+        *(GameConfig, AlgoConfig, ScheduledConfig, FadeConfig, MixConfig, NeedyConfig, BrokenConfig),
+        *(TunedConfig, InheritedConfig),
+    ):
         setattr(module, cls.__name__, cls)
     monkeypatch.setitem(sys.modules, MODULE, module)
 
@@ -98,6 +117,7 @@ OFFERS = {
     "network": (component("net", AlgoConfig), component("same", AlgoConfig)),
     "matchmaker": (component("mix", MixConfig), component("pfsp", AlgoConfig), component("needy", NeedyConfig)),
     "interface": (component("stack", GameConfig), component("fade", FadeConfig), component("broken", BrokenConfig)),
+    "inference": (component("lean"), component("tuned", TunedConfig), component("heir", InheritedConfig)),
     "agent": (component("bot", AlgoConfig, environments=("game",)), component("stranger", environments=("plain",))),
     "rule": (component("fair"), component("strict", GameConfig)),
     "rating": (component("elo"), component("glicko", GameConfig)),
@@ -540,6 +560,55 @@ def test_unknown_option_beside_a_broken_component(plugins):
     assert problems(Plugins([LoadedPlugin(report=report)]), "environment.width=7")[1:] == [
         "environment.width: unknown key"
     ]
+
+
+# -- presets -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["tuned", "heir"])
+def test_a_preset_sets_options(plugins, name):
+    """Set the options of the preset, of a base class too; all others keep their defaults."""
+    [chosen] = select_components(plugins, [("inference", name)], options={name: {"preset": "paper"}})
+    assert chosen.config.learning_rate == 5e-5
+    assert chosen.config.weights == {"a": 0.8, "b": 0.2}
+    assert chosen.config.clip_epsilon == 0.2
+
+
+def test_options_beside_a_preset_replace_its_options(plugins):
+    """A table is replaced as a whole; overrides count as options of the table."""
+    options = {"tuned": {"preset": "paper", "weights": {"c": 1.0}}}
+    [chosen] = select_components(
+        plugins, [("inference", "tuned")], options=options, overrides=["tuned.learning_rate=0.5"]
+    )
+    assert chosen.config == TunedConfig(learning_rate=0.5, weights={"c": 1.0})
+
+
+@pytest.mark.parametrize(
+    ("table", "problem"),
+    [
+        ({"preset": "papr"}, "tuned.preset: expected one of paper, wrong, got 'papr' — did you mean 'paper'?"),
+        ({"preset": ["paper"]}, "tuned.preset: expected one of paper, wrong, got ['paper']"),
+        ({"preset": "wrong"}, "tuned.clip_epsilon: expected a number in (0, 1), got 7.0"),
+        ({"preset": "paper", "rate": 1.0}, "tuned.rate: unknown key"),
+    ],
+)
+def test_wrong_presets(plugins, table, problem):
+    """An unknown preset is one line with its place; options of a preset are checked as all others."""
+    with pytest.raises(ConfigError) as error:
+        select_components(plugins, [("inference", "tuned")], options={"tuned": table})
+    assert str(error.value).startswith(problem)
+
+
+def test_a_preset_of_a_component_without_presets(plugins):
+    """The option is unknown."""
+    [problem] = problems(plugins, "players.main.algo.preset=paper")
+    assert problem.startswith("players.main.algo.preset: unknown key")
+
+
+def test_a_preset_beside_the_table_of_its_component(plugins):
+    """The message names the table to write it into."""
+    [problem] = problems(plugins, "sampling.inference=tuned", "sampling.preset=paper")
+    assert problem == "sampling.preset: unknown key: it is an option of 'tuned' — write it into [sampling.tuned]"
 
 
 def test_options_of_a_component_without_options(plugins):

@@ -14,13 +14,15 @@ import click
 import numpy as np
 import pytest
 from ludus.__main__ import cli
-from ludus._config.run_config import load_config
+from ludus._config.run_config import load_config, select_components
 from ludus._plugins.loading import GROUP
 from ludus._plugins.manager import BUILT_IN_COMMANDS, load_plugins
 from ludus._run.factories import make_matchmaker
 from ludus._sampling.recorder import Recorder
 from ludus._sampling.segment_layout import SegmentLayout
 from ludus.environment import Role
+from ludus.hookspecs import KINDS
+from ludus.option import presets_of
 from ludus.testing import FakeLeague, check_environment, fake_player
 
 ROOT = Path(__file__).parents[2]
@@ -340,6 +342,37 @@ def test_an_outdated_table_is_found(plugins):
     maker = script("make_configuration")
     page = text_of(maker.PAGE).replace("| `seed` | `0` |", "| `seed` | `7` |")
     assert maker.render(page, plugins) != page
+
+
+def installed_presets(plugins):
+    """Yield kind, component, preset and options of every preset of this repository but those of ludus-dummy."""
+    for kind in KINDS:
+        for name, component in plugins.components(kind).items():
+            if not name.startswith("dummy-"):
+                for preset, options in presets_of(component.load_config()).items():
+                    yield kind, name, preset, options
+
+
+def test_presets_are_valid(plugins):
+    """Every preset of every component can be selected."""
+    for kind, name, preset, _ in installed_presets(plugins):
+        select_components(plugins, [(kind, name)], options={name: {"preset": preset}})
+
+
+def test_papers_page_lists_the_numbers_of_all_presets(plugins):
+    """docs/papers.md has a row for every option of a preset, in the section of the paper, and no other rows."""
+    toml = script("make_configuration")._toml
+    expected = {
+        (preset.partition("-")[0], f"`{option}`", f"`{toml(value)}`")
+        for _, _, preset, options in installed_presets(plugins)
+        for option, value in options.items()
+    }
+    found = set()
+    for section in text_of(ROOT / "docs" / "papers.md").split("\n## ")[1:]:
+        paper = section.partition(":")[0].lower()
+        rows = [line.split(" | ") for line in section.splitlines() if line.startswith("| `")]
+        found |= {(paper, row[0].removeprefix("| "), row[1]) for row in rows}
+    assert found == expected
 
 
 @pytest.mark.parametrize("path", DISTRIBUTIONS[1:], ids=relative)

@@ -20,6 +20,7 @@ from ludus._plugins.manager import Plugins
 from ludus.component import Component
 from ludus.errors import ConfigError, PluginError
 from ludus.hookspecs import KINDS
+from ludus.option import presets_of
 
 S = TypeVar("S")
 
@@ -216,7 +217,7 @@ class SectionReader:
             component = self.reader.plugins.components(kind).get(name)
             with suppress(PluginError):  # an unusable configuration class is reported by `make`
                 cls = None if component is None else component.load_config()
-                if cls is not None and option in attrs.fields_dict(cls):
+                if cls is not None and (option in attrs.fields_dict(cls) or (option == "preset" and presets_of(cls))):
                     return name
         return ""
 
@@ -228,7 +229,7 @@ def _structure_config(component: Component, options: object) -> Any:
             raise StructuringError(Problem((), "it has no options"))
         return None
     try:
-        return structure(options, cls)
+        return structure(_apply_preset(cls, options), cls)
     except StructuringError:
         raise
     except Exception as error:  # a mistake of the plugin, such as unresolvable annotations
@@ -236,3 +237,20 @@ def _structure_config(component: Component, options: object) -> Any:
             f"{component.name!r}: its configuration class {component.config} cannot be read: "
             f"{type(error).__name__}: {error}"
         ) from error
+
+
+def _apply_preset(cls: type[Any], options: object) -> object:
+    """Return a table of options with those of its preset, which the other options of the table replace.
+
+    Raises:
+        StructuringError: The class has no preset of that name.
+    """
+    presets = presets_of(cls)
+    if not presets or not isinstance(options, dict) or "preset" not in options:
+        return options
+    own = dict(options)
+    name = own.pop("preset")
+    if not isinstance(name, str) or name not in presets:
+        text = f"expected one of {', '.join(presets)}, got {shorten(name)}{did_you_mean(name, presets)}"
+        raise StructuringError(Problem(("preset",), text))
+    return {**presets[name], **own}

@@ -31,6 +31,8 @@ from ludus.testing._rollout import Rollout, SeededActions, TickCheck, random_act
 from ludus.testing._synthetic import random_leaves
 
 if TYPE_CHECKING:
+    from torch import nn
+
     from ludus._config.sections import AnchorConfig, PlayerConfig
     from ludus._run.context import RunContext
     from ludus._sampling.actors import LiveActor
@@ -113,7 +115,7 @@ def check_player(player: PlayerConfig, environment: Environment, context: RunCon
     role, interface = player_role(player, raw_role)
     if interface is not None:
         yield f"with its interfaces: {describe_spaces(role)}"
-    _check_networks(player, role)
+    yield from _check_networks(player, role)
     algorithm = make_algorithm(player, role)
     subject = f"algorithm {player.algorithm.name!r}"
     with wrap_answer_errors(subject):
@@ -152,8 +154,8 @@ def _add_checks(actor: LiveActor, algorithm: Algorithm, player: PlayerConfig, ro
         actor.interface = cast("Interface", checked)
 
 
-def _check_networks(player: PlayerConfig, role: Role) -> None:
-    """Check that networks return the requested heads for random rows."""
+def _check_networks(player: PlayerConfig, role: Role) -> Iterator[str]:
+    """Check that networks return the requested heads for random rows, and yield their numbers of parameters."""
     rng = generator(0, "check", "networks")
     subject = f"network {player.network.name!r}" if player.network else f"algorithm {player.algorithm.name!r}"
     for module, request in make_networks(player, role):
@@ -164,6 +166,14 @@ def _check_networks(player: PlayerConfig, role: Role) -> None:
         with wrap_answer_errors(subject):
             heads = Eager(module, request).run(observation, privileged=privileged, state=state).heads
             _check_heads(heads, {**request.heads, **request.critic_heads})
+        parts = {name: _count_parameters(part) for name, part in module.named_children()}
+        counts = ", ".join(f"{name} {count:,}" for name, count in parts.items() if count)
+        inputs = sum(spaces.flatdim(leaf) for group in groups for leaf in group.values())
+        yield f"{subject}: {_count_parameters(module):,} parameters for {inputs:,} inputs ({counts})"
+
+
+def _count_parameters(module: nn.Module) -> int:
+    return sum(parameter.numel() for parameter in module.parameters())
 
 
 def _check_heads(heads: Mapping[str, np.ndarray], sizes: Mapping[str, int]) -> None:

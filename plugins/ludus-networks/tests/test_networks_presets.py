@@ -8,6 +8,7 @@ import torch
 from gymnasium import spaces
 from ludus import ConfigError, ContractError
 from ludus.network import NetworkRequest, RecurrentNetwork
+from ludus.testing import check_run
 from ludus_networks import describe
 from ludus_networks.config import AETConfig, DISConfig, HoKConfig, ImagePart, VectorPart
 from ludus_networks.description import count_parameters
@@ -230,3 +231,24 @@ def test_importing_the_package_does_not_import_torch():
 
     code = "import sys, ludus_networks; sys.exit('torch' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+# -- parameters ----------------------------------------------------------------------------------------------------
+
+CONNECT4 = """
+environment.name = "connect4"
+players.main = { algorithm = "ppo", network = "mlp", mlp = { preset = "minimax" }, matchmaker = "latest-self-play" }
+"""
+
+
+def test_check_prints_parameters_and_inputs(tmp_path):
+    """A board of 6 by 7 by 2 cells, two layers of 512, 7 actions and a value."""
+    path = tmp_path / "run.toml"
+    path.write_text(CONNECT4)
+    trunk = 84 * 512 + 512 + 512 * 512 + 512
+    heads, critic_heads = 512 * 7 + 7, 512 + 1
+    expected = (
+        f"network 'mlp': {trunk + heads + critic_heads:,} parameters for 84 inputs "
+        f"(trunk {trunk:,}, heads {heads:,}, critic_heads {critic_heads:,})"
+    )
+    assert expected in [finding.text for finding in check_run(path)]

@@ -74,6 +74,14 @@ def test_show_prints_options(capsys):
     assert "discount per decision" in out
 
 
+def test_show_prints_presets(capsys):
+    """Show every preset with its options, as text and as JSON."""
+    out = run(capsys, "show", "algorithm:dummy-gradient")
+    assert "quick   learning_rate = 8.0, batch_decisions = 64" in out
+    data = json.loads(run(capsys, "show", "algorithm:dummy-gradient", "--json"))
+    assert data["presets"] == {"quick": {"learning_rate": 8.0, "batch_decisions": 64}}
+
+
 def test_show_has_json(capsys):
     """--json prints the same values."""
     data = json.loads(run(capsys, "show", "agent:dummy-perfect", "--json"))

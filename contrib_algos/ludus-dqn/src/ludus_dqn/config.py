@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from attrs import frozen
-from ludus.option import at_least, between, inherited_option, one_of, option
+from ludus.option import Presets, at_least, between, inherited_option, one_of, option
 from ludus_minimax.options import MinimaxOptions
 from ludus_replay.config import ReplayOptions
 
 __all__ = ["DQNConfig"]
 
 
+_MINIMAX = {"gamma": 0.995, "double": True, "epsilon": 0.01, "epsilon_decisions": 0}  # [Minimax §5, §5.1]
+
+
 @frozen(kw_only=True)
 class DQNConfig(MinimaxOptions, ReplayOptions):
     """Deep Q-learning and the Minimax Exploiter [Minimax §4-5]."""
+
+    PRESETS: ClassVar[Presets] = {
+        "minimax": _MINIMAX,
+        "minimax-exploiter": {**_MINIMAX, "minimax_alpha": 0.01, "minimax_gamma": 0.995},  # [Minimax §5.1, §5.3]
+    }
 
     learning_rate: float = inherited_option(ReplayOptions, "learning_rate", 5e-4)
     loss: str = option("huber", one_of("huber", "mse"), help="of the TD error: huber (linear beyond 1), or its square")

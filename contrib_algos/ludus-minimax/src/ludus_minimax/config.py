@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from attrs import frozen
-from ludus.option import inherited_option
+from ludus.option import Presets, inherited_option
 from ludus_ppo.config import PPOConfig
 
 from ludus_minimax.options import MinimaxOptions
@@ -14,6 +16,11 @@ __all__ = ["MinimaxPPOConfig"]
 @frozen(kw_only=True)
 class MinimaxPPOConfig(MinimaxOptions, PPOConfig):
     """PPO with the minimax reward [Minimax eq. 3, 4]: the options of PPO and of the reward."""
+
+    PRESETS: ClassVar[Presets] = {
+        **PPOConfig.PRESETS,
+        "minimax": {"gamma": 0.995, "minimax_alpha": 0.01, "minimax_gamma": 0.995},  # [Minimax §5.1]
+    }
 
     minimax_alpha: float = inherited_option(
         MinimaxOptions,

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from attrs import frozen
-from ludus.option import above, at_least, between, option
+from ludus.option import Presets, above, at_least, between, option
 from ludus_ppo.config import PPOConfig
 
 __all__ = ["RNDPPOConfig"]
@@ -14,6 +16,10 @@ _SHARE = between(0.0, 1.0, open="low")
 @frozen(kw_only=True)
 class RNDPPOConfig(PPOConfig):
     """PPO with random network distillation [DIS eq. 3-5]: the options of PPO and these."""
+
+    PRESETS: ClassVar[Presets] = {  # [DIS appendix E]
+        "dis": {**PPOConfig.PRESETS["dis"], "extrinsic_coef": 2.0, "intrinsic_coef": 8.0, "intrinsic_gamma": 0.99}
+    }
 
     extrinsic_coef: float = option(
         2.0, at_least(0.0), help="weight of the advantages of the game's rewards (eq. 3); ≥ 0; DIS: 2"

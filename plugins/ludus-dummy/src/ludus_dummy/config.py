@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from attrs import frozen
-from ludus.option import at_least, between, option
+from ludus.option import Presets, at_least, between, option
 
 __all__ = [
     "CountConfig",
@@ -59,6 +61,8 @@ class LinearConfig:
 @frozen(kw_only=True)
 class GradientConfig:
     """Options of the algorithm ``dummy-gradient``."""
+
+    PRESETS: ClassVar[Presets] = {"quick": {"learning_rate": 8.0, "batch_decisions": 64}}
 
     learning_rate: float = option(
         2.0, between(0.0, 100.0), help="step size of the policy weights; the baseline has its own"

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import ClassVar
 
 from attrs import frozen
-from ludus.option import Check, above, at_least, between, name, one_of, option
+from ludus.option import Check, Presets, above, at_least, between, name, one_of, option
 
 #: SHMP, LHMP, SMP, DPMP and DMMP [DIS §3.1].
 DIS_POOLS = ("own", "own/long", "own/superior", "policies", "methods")
@@ -81,6 +82,8 @@ class UniformHistoryConfig(MatchmakerConfig):
 class PFSPConfig(MatchmakerConfig):
     """Options of ``pfsp``."""
 
+    PRESETS: ClassVar[Presets] = {"aet": {"weighting": "hard", "p": 1.0, "capacity": 500}}  # [AET eq. 4]
+
     pools: tuple[str, ...] = option((), help=_POOLS)
     weighting: str = option(
         "hard",
@@ -97,6 +100,8 @@ class PFSPConfig(MatchmakerConfig):
 @frozen(kw_only=True)
 class MinimaxMainConfig(MatchmakerConfig):
     """Options of ``minimax-main``."""
+
+    PRESETS: ClassVar[Presets] = {"minimax": {"uniform": 0.1}}  # [Minimax §5.3]
 
     pools: tuple[str, ...] = option(("*", "anchors"), help=_POOLS)
     uniform: float = option(
@@ -117,6 +122,10 @@ class LatestFrozenConfig(MatchmakerConfig):
 @frozen(kw_only=True)
 class MSMConfig(MatchmakerConfig):
     """Options of ``msm``; the defaults are those of DIS."""
+
+    PRESETS: ClassVar[Presets] = {  # [DIS §3.1, §3.2.3, appendix E]
+        "dis": {"alpha": 0.6, "p": 1.0, "temperature": 0.3, "capacity": 100, "long_s": 43_200.0, "pools": DIS_POOLS}
+    }
 
     capacity: int = option(
         100, at_least(1), help="Capacity of the pool named after the player (SHMP); the oldest models leave."
@@ -205,6 +214,10 @@ class NashConfig(MatchmakerConfig):
 @frozen(kw_only=True)
 class MixtureConfig(MatchmakerConfig):
     """Options of ``mixture``."""
+
+    PRESETS: ClassVar[Presets] = {  # [AET §3.3]
+        "aet": {"weights": {"latest-self-play": 0.8, "pfsp": 0.2}, "capacity": 500}
+    }
 
     weights: Mapping[str, float] = option(
         {"latest-self-play": 0.8, "pfsp": 0.2},

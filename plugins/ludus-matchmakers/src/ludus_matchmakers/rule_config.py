@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import ClassVar
 
 from attrs import frozen
-from ludus.option import above, at_least, between, option
+from ludus.option import Presets, above, at_least, between, option
 
 _ENOUGH = "Recent matches that are required against each opponent."
 
@@ -13,6 +14,8 @@ _ENOUGH = "Recent matches that are required against each opponent."
 @frozen(kw_only=True)
 class ADAConfig:
     """Options of ``ada``; the limits are those of AET for mice and cat."""
+
+    PRESETS: ClassVar[Presets] = {"aet": {"low": 0.5, "high": 0.8, "behind": 0.25, "ahead": 1.0}}  # [AET eq. 5-6]
 
     players: tuple[str, ...] = option((), help="The sides, one player each; empty: all players.")
     hard: tuple[str, ...] = option((), help="Sides whose shares follow the equation; empty: the first one.")
@@ -34,6 +37,8 @@ class ADAConfig:
 @frozen(kw_only=True)
 class GenerationsConfig:
     """Options of ``generations``; the win rate is that of the Minimax Exploiter."""
+
+    PRESETS: ClassVar[Presets] = {"minimax": {"converged": 0.85}}  # [Minimax §5.3]
 
     main: str = option("", help="The main agent; empty: the first player.")
     exploiters: tuple[str, ...] = option((), help="Its exploiters; empty: all other players.")
@@ -104,6 +109,8 @@ class RestartFromConfig:
 @frozen(kw_only=True)
 class ScreeningConfig:
     """Options of ``tournament``, and of ``superior``; the number of top models is that of DIS."""
+
+    PRESETS: ClassVar[Presets] = {"dis": {"top": 3}}  # [DIS §3.3]
 
     players: tuple[str, ...] = option((), help="Players whose models are screened; empty: all.")
     candidates: int = option(

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from typing import ClassVar
 
 from attrs import frozen
-from ludus.option import Check, above, at_least, each, one_of, option
+from ludus.option import Check, Presets, above, at_least, each, one_of, option
 
 _ACTIVATIONS = one_of("tanh", "relu", "leaky_relu")
 _SCALE = "divide 8-bit Box leaves by their largest absolute bound (bytes become 0 to 1, boards stay as is)"
@@ -27,6 +28,11 @@ _PARTS = Check(
 @frozen(kw_only=True)
 class MLPConfig:
     """A multi-layer perceptron."""
+
+    PRESETS: ClassVar[Presets] = {  # [Minimax §5.1, §5.3]
+        "minimax": {"hidden": (512, 512)},
+        "minimax-tictactoe": {"hidden": (64, 64)},
+    }
 
     hidden: tuple[int, ...] = option(
         (256, 256), each(at_least(1)), help="units of the hidden layers, first to last; ≥ 1 each"
@@ -152,6 +158,10 @@ class ModularConfig:
 class AETConfig:
     """The network of Asymmetric-Evolution Training [AET §3.2.3, table 3]."""
 
+    PRESETS: ClassVar[Presets] = {  # [AET table 3]
+        "aet": {"channels": (32, 64, 128), "encoder": (256, 128), "torso": (1024,), "heads": (512, 256)}
+    }
+
     channels: tuple[int, ...] = option(
         (32, 64, 128), each(at_least(1)), help="channels of the residual blocks over images; paper: 32, 64, 128"
     )
@@ -177,6 +187,11 @@ class AETConfig:
 class DISConfig:
     """The network of Diversity is Strength: six dense layers, three of them shared [DIS appendix C]."""
 
+    PRESETS: ClassVar[Presets] = {  # the paper gives the numbers of layers, not their sizes
+        "dis": {"shared": (256, 256, 256), "heads": (256, 256)},
+        "dis-mappo": {"shared": (256, 256, 256), "heads": (256, 256), "separate_critic": True},
+    }
+
     shared: tuple[int, ...] = option(
         (256, 256, 256), _SIZES, help="units of the layers that policy and value share; paper: three, sizes not given"
     )
@@ -190,6 +205,8 @@ class DISConfig:
 @frozen(kw_only=True)
 class HoKConfig:
     """The network of the Honor of Kings paper: units, LSTM, target attention [HoK §4, figure 2]."""
+
+    PRESETS: ClassVar[Presets] = {"hok": {"core": "lstm", "target": 5}}  # [HoK §4]; the paper gives no sizes
 
     channels: tuple[int, ...] = option(
         (16, 32), each(at_least(1)), help="channels of the convolutions over images; ≥ 1 each"

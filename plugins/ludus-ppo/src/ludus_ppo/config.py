@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from attrs import frozen
-from ludus.option import Check, at_least, between, inherited_option, one_of, option, optional
+from ludus.option import Check, Presets, at_least, between, inherited_option, one_of, option, optional
 from ludus_torch.config import TrainerOptions
 
 __all__ = ["PPOConfig"]
@@ -12,9 +14,34 @@ __all__ = ["PPOConfig"]
 _DUAL_CLIP = Check("0 or a number > 1", lambda value: at_least(0).accepts(value) and (value == 0 or value > 1))
 
 
+_AET = {  # [AET table 4]
+    "learning_rate": 5e-5,
+    "adam_beta1": 0.99,
+    "adam_beta2": 0.999,
+    "gamma": 0.9995,
+    "gae_lambda": 0.95,
+    "clip_epsilon": 0.2,
+    "dual_clip": 3.0,
+    "vf_coef": 0.5,
+    "ent_coef": 0.01,
+    "segment_decisions": 128,
+    "batch_decisions": 7000,
+    "num_minibatches": 1,
+    "epochs": 1.0,
+}
+_DIS = {**_AET, "max_grad_norm": 10.0, "batch_decisions": 80_000}  # [DIS appendix E]
+
+
 @frozen(kw_only=True)
 class PPOConfig(TrainerOptions):
     """Proximal policy optimization [AET §3.2.1; DIS eq. 1-2; HoK §4]."""
+
+    PRESETS: ClassVar[Presets] = {
+        "aet": _AET,
+        "dis": _DIS,
+        "dis-main": {**_DIS, "ent_coef_final": 0.001},
+        "hok": {"dual_clip": 3.0, "label_objective": "per-label"},  # [HoK eq. 3, 5]
+    }
 
     learning_rate: float = inherited_option(
         TrainerOptions, "learning_rate", 3e-4, help="Adam step size; > 0; AET and DIS: 5e-5"

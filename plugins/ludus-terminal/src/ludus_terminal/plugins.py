@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import shutil
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import attrs
 import click
 from ludus import Component, ConfigError, Plugins, load_plugins
 from ludus.hookspecs import KINDS
+from ludus.option import presets_of
 
 __all__ = ["columns", "plugins"]
 
@@ -46,10 +47,10 @@ def show(component: str, *, as_json: bool) -> None:
         raise ConfigError(f"{component!r}: expected KIND:NAME, where KIND is one of {', '.join(KINDS)}")
     loaded = load_plugins()
     report, registered = loaded.provider(kind, name), loaded.get(kind, name)
-    options = _options(registered)
+    options, presets = _options(registered), presets_of(registered.load_config())
     if as_json:
         origin = {"distribution": report.distribution, "version": report.version}
-        data = {"kind": kind, **attrs.asdict(registered), **origin, "options": options}
+        data = {"kind": kind, **attrs.asdict(registered), **origin, "options": options, "presets": presets}
         click.echo(json.dumps(data, indent=2, default=repr))
         return
     click.echo(f"{component}  {registered.summary}\nfrom {report.distribution} {report.version}, {registered.factory}")
@@ -59,6 +60,8 @@ def show(component: str, *, as_json: bool) -> None:
         (option["name"], option["type"], _default(option), option["expected"], option["help"]) for option in options
     ]
     click.echo(columns([("option", "type", "default", "expected", "meaning"), *rows]) if rows else "no options")
+    if presets:
+        click.echo(columns([("preset", "options"), *((name, _table(table)) for name, table in presets.items())]))
 
 
 def _overview(loaded: Plugins) -> Iterator[tuple[str, ...]]:
@@ -100,6 +103,10 @@ def _options(component: Component) -> list[dict[str, Any]]:
 
 def _default(option: dict[str, Any]) -> str:
     return "required" if option["required"] else json.dumps(option["default"], default=repr)
+
+
+def _table(options: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} = {json.dumps(value, default=repr)}" for name, value in options.items())
 
 
 def columns(rows: Sequence[Sequence[str]]) -> str:
