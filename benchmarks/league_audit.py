@@ -92,11 +92,11 @@ class _MatchCounts:
     @classmethod
     def read(cls, store: Store) -> _MatchCounts:
         teams = [seat.team for seat in store.seats()]
-        rows = store._db.execute("SELECT id, kind, seats FROM fixtures")
+        rows = store.execute("SELECT id, kind, seats FROM fixtures")
         fixtures = {number: (kind, _pairs(json.loads(seats), teams)) for number, kind, seats in rows}
         counts = cls(all=defaultdict(lambda: np.zeros(3)), rated=defaultdict(lambda: np.zeros(3)), trained=0)
         trained = 0
-        rows = store._db.execute("SELECT fixture, outcome, count(*) FROM matches GROUP BY 1, 2")
+        rows = store.execute("SELECT fixture, outcome, count(*) FROM matches GROUP BY 1, 2")
         for fixture, outcome, count in rows:
             kind, pairs = fixtures[fixture]
             first, second = np.frombuffer(outcome, np.float32)

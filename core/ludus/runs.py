@@ -34,8 +34,8 @@ from ludus._sampling.evaluation import play_matches
 from ludus._seeding import match_seeds
 from ludus._store.database import DATABASE, wrap_database_errors
 from ludus._store.model_files import check_model, is_hash, load_arrays, load_checkpoint, load_manifest
-from ludus._store.records import PoolRecord
 from ludus._store.store import Store
+from ludus._store.tables import PoolRecord
 from ludus.errors import ConfigError, ModelError
 from ludus.records import Fixture, FixtureRecord, MatchRecord, ModelRecord
 

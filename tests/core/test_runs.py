@@ -372,9 +372,9 @@ def test_folder_without_a_run_is_an_error(tmp_path):
 
 def test_failed_open_closes_the_database(folder, monkeypatch):
     """No connection stays open."""
-    closed = []
+    closed, close = [], Store.close
     monkeypatch.setattr("ludus.runs.League.of", lambda *_: (_ for _ in ()).throw(StoreError("damaged")))
-    monkeypatch.setattr(Store, "close", lambda store: (closed.append(store), store._db.close()))
+    monkeypatch.setattr(Store, "close", lambda store: (closed.append(store), close(store)))
     with pytest.raises(StoreError, match="damaged"):
         Run(folder)
     assert len(closed) == 1

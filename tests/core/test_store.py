@@ -272,8 +272,8 @@ def test_commit_refuses_a_removed_lock(store):
 
 def test_commits_are_synchronous(store):
     """The database uses a write-ahead log and full synchronization."""
-    assert store._db.execute("PRAGMA journal_mode").fetchone() == ("wal",)
-    assert store._db.execute("PRAGMA synchronous").fetchone() == (2,)
+    assert store.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+    assert store.execute("PRAGMA synchronous").fetchone() == (2,)
 
 
 def test_write_ahead_log_shrinks_after_a_long_reader(tmp_path, monkeypatch):
@@ -359,12 +359,12 @@ MAKE_ROOM = r"free disk space or fix its permissions and continue with `ludus re
 
 def test_full_disk_raises_and_rolls_back(store):
     """Statements before the failed one are rolled back too."""
-    store._db.execute("PRAGMA max_page_count = 1")  # no page more than there are
+    store.execute("PRAGMA max_page_count = 1")  # no page more than there are
     store.set_counter("x", 1)
     fixture = add_fixture(store, matches=5000)
     with pytest.raises(StoreError, match=rf"could not be written: database or disk is full; .* — {MAKE_ROOM}"):
         store.matches.add_results(results([fixture.id] * 5000, np.arange(5000), np.ones(5000)))
-    store._db.execute("PRAGMA max_page_count = 100000")
+    store.execute("PRAGMA max_page_count = 100000")
     store.matches.add_results(results([fixture.id], [0], [1]))
     assert store.counters()["results_refused"] == 1
     assert (store.matches.count(), store.payoffs.totals(), "x" in store.counters()) == (0, {}, False)
@@ -373,7 +373,7 @@ def test_full_disk_raises_and_rolls_back(store):
 def test_locked_database_raises(store):
     """The error advises to close the other program; afterwards a commit succeeds."""
     store.commit()
-    store._db.execute("PRAGMA busy_timeout = 0")
+    store.execute("PRAGMA busy_timeout = 0")
     with closing(sqlite3.connect(store.run_dir / "league.sqlite", isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         suggested_fix = r"close the other program that writes league\.sqlite and continue with `ludus resume .*`$"
@@ -438,7 +438,7 @@ def test_logs_are_append_only(store, statement):
     store.pools.add(PoolChange(pool="p", model="main@1", enters=True))
     store.commit()
     with pytest.raises(sqlite3.IntegrityError, match="append-only"):
-        store._db.execute(statement)
+        store.execute(statement)
 
 
 # --- players, counters, checkpoints, models, pools ----------------------------------------------------------------
@@ -538,7 +538,7 @@ def test_finished_fixtures_are_closed(store):
     whole, half = add_fixture(store, matches=1), add_fixture(store, matches=2)
     store.matches.add_results(results([whole.id, half.id], [0, 0], [1, 1]))
     store.commit()
-    assert store._db.execute("SELECT id FROM fixtures WHERE closed = 1").fetchall() == [(whole.id,)]
+    assert store.execute("SELECT id FROM fixtures WHERE closed = 1").fetchall() == [(whole.id,)]
 
 
 def test_results_of_a_closed_fixture_still_count(store):
@@ -787,5 +787,5 @@ def _check_after_crash(store, acknowledged):
 def test_json_is_readable_by_other_programs(store):
     """Seats and scenarios are plain JSON in the database, for people with sqlite3 at hand."""
     add_fixture(store, scenario=Scenario(name="corner", parameters={"wind": 0.5}))
-    (row,) = store._db.execute("SELECT seats, scenario FROM fixtures").fetchall()
+    (row,) = store.execute("SELECT seats, scenario FROM fixtures").fetchall()
     assert [json.loads(text) for text in row] == [["main@0+", "random"], ["corner", {"wind": 0.5}]]

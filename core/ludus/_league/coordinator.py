@@ -180,7 +180,9 @@ class Coordinator:
     @property
     def stop_reason(self) -> str:
         """Return why the run should stop now; empty while it should continue."""
-        return self.membership.failure or self.league.exhausted
+        league = self.league
+        limit = league.budget.exhausted(decisions=league.decisions, elapsed_s=league.elapsed_s)
+        return self.membership.failure or limit
 
     def stop(self, workers: list[str]) -> None:
         """Ask workers to stop; workers that connect later are asked when they do."""

@@ -43,6 +43,7 @@ class League:
         models: All frozen models by participant, in the order in which they were frozen.
         anchors: The scripted participants.
         pools: The members of every pool, oldest first.
+        budget: The training budget.
         elapsed_s: Seconds that the run has trained; updated by the coordinator.
     """
 
@@ -66,7 +67,7 @@ class League:
         self.anchors = self.roster.anchors
         self.pools: dict[str, list[str]] = {}
         self.elapsed_s = store.counters().get("elapsed_s", 0.0)
-        self._budget = budget or TrainingBudget()
+        self.budget = budget or TrainingBudget()
         self._payoffs = Payoffs(lambda participant: inherited_weights(participant, self.players))
         self._ratings: RatingTable = _NoRatings() if ratings is None else ratings(anchors=self.anchors, seats=seats)
         self._load()
@@ -107,12 +108,7 @@ class League:
     @property
     def progress(self) -> float:
         """Return the share of the training budget that is used, in [0, 1]; 0 without a budget."""
-        return self._budget.progress(decisions=self.decisions, elapsed_s=self.elapsed_s)
-
-    @property
-    def exhausted(self) -> str:
-        """Return which limit of the training budget is reached, as a text; empty while there is budget left."""
-        return self._budget.exhausted(decisions=self.decisions, elapsed_s=self.elapsed_s)
+        return self.budget.progress(decisions=self.decisions, elapsed_s=self.elapsed_s)
 
     def frozen_s(self, model: str) -> float:
         """Return when a model was frozen, in seconds of training."""

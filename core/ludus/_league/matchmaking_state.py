@@ -9,7 +9,7 @@ import attrs
 import numpy as np
 from attrs import field, frozen
 
-from ludus._store.records import reading
+from ludus._store.database import reading
 from ludus._store.store import Store
 
 _KEY = "matchmaking"

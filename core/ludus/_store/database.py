@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import fcntl
 import json
+import math
 import os
 import shlex
 import sqlite3
@@ -16,7 +17,6 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from ludus._store.records import reading
 from ludus.environment import Seat
 from ludus.errors import RunError, StoreError
 
@@ -200,6 +200,22 @@ def _checked(connection: sqlite3.Connection, path: Path) -> sqlite3.Connection:
     return connection
 
 
+@contextmanager
+def reading(what: str) -> Iterator[None]:
+    """Raise the error of a damaged database for values that this version of ludus did not write.
+
+    Args:
+        what: The value that is read, for the message: ``"row 12 of table matches"``.
+
+    Raises:
+        sqlite3.DatabaseError: The value is not JSON, or of an unexpected type, shape or range.
+    """
+    try:
+        yield
+    except (ValueError, TypeError, LookupError, AttributeError, OverflowError, RecursionError) as error:
+        raise sqlite3.DatabaseError(f"{what} is malformed: {error}") from error
+
+
 class Database:
     """Reads a league database, and writes to it in one transaction that lasts until `commit` or `rollback`.
 
@@ -269,28 +285,47 @@ class Database:
                 f"{suggested_fix(error, self.run_dir)}"
             ) from error
 
+    # --- metadata and counters ------------------------------------------------------------------------------------
 
-def read_meta(database: Database, key: str, default: Any = None) -> Any:
-    """Return the JSON value of `key` in the table of metadata, or `default`.
+    def meta(self, key: str, default: Any = None) -> Any:
+        """Return the JSON value stored under `key`, or `default`.
 
-    Raises:
-        sqlite3.DatabaseError: The value is not JSON, or of another type than `default`.
-    """
-    row = database.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
-    with reading(f"meta value {key!r}"):
-        value = default if row is None else json.loads(row[0])
-        if default is not None and type(value) is not type(default):
-            raise TypeError(f"expected a {type(default).__name__}, got a {type(value).__name__}")
-    return value
+        Raises:
+            sqlite3.DatabaseError: The value is not JSON, or of another type than `default`.
+        """
+        row = self.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
+        with reading(f"meta value {key!r}"):
+            value = default if row is None else json.loads(row[0])
+            if default is not None and type(value) is not type(default):
+                raise TypeError(f"expected a {type(default).__name__}, got a {type(value).__name__}")
+        return value
 
+    def set_meta(self, key: str, value: Any) -> None:
+        """Store a JSON value under `key`."""
+        self.write("INSERT OR REPLACE INTO meta VALUES (?, ?)", key, json.dumps(value))
 
-def read_seats(database: Database) -> tuple[Seat, ...]:
-    """Return the seats of a match, in the environment's order."""
-    with reading("meta value 'seats'"):
-        return tuple(Seat(role, int(index), int(team)) for role, index, team in read_meta(database, "seats", []))
+    def seats(self) -> tuple[Seat, ...]:
+        """Return the seats of a match, in the environment's order."""
+        with reading("meta value 'seats'"):
+            return tuple(Seat(role, int(index), int(team)) for role, index, team in self.meta("seats", []))
 
+    def counters(self) -> dict[str, float]:
+        """Return all counters.
 
-def add_to_counter(database: Database, name: str, value: float) -> None:
-    """Add to a counter that starts at 0."""
-    sql = "INSERT INTO counters VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = value + excluded.value"
-    database.write(sql, name, value)
+        Raises:
+            sqlite3.DatabaseError: A counter is not a finite number.
+        """
+        with reading("table counters"):
+            counters = {name: float(value) for name, value in self.execute("SELECT name, value FROM counters")}
+            if not all(map(math.isfinite, counters.values())):
+                raise ValueError("a counter is not finite")
+        return counters
+
+    def set_counter(self, name: str, value: float) -> None:
+        """Set a counter."""
+        self.write("INSERT OR REPLACE INTO counters VALUES (?, ?)", name, value)
+
+    def add_counter(self, name: str, value: float) -> None:
+        """Add to a counter that starts at 0."""
+        sql = "INSERT INTO counters VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = value + excluded.value"
+        self.write(sql, name, value)

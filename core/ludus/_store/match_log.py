@@ -15,9 +15,8 @@ from attrs import frozen
 from numpy.typing import NDArray
 
 from ludus._seeding import match_seeds
-from ludus._store.database import Database, add_to_counter, read_seats
-from ludus._store.records import FIXTURE_COLUMNS, fixture_of, reading
-from ludus._store.tables import FixtureTable
+from ludus._store.database import Database, reading
+from ludus._store.tables import FIXTURE_COLUMNS, FixtureTable, fixture_of
 from ludus.errors import StoreError, WireError
 from ludus.records import Fixture, MatchRecord
 
@@ -62,7 +61,7 @@ class PayoffTable:
             StoreError: The log has matches of fixtures that do not exist.
         """
         totals: Counts = {}
-        teams = [seat.team for seat in read_seats(self._db)]
+        teams = [seat.team for seat in self._db.seats()]
         cursor = self._db.execute("SELECT fixture, outcome FROM matches ORDER BY fixture, number")
         while rows := cursor.fetchmany(_CHUNK):
             with reading(f"table matches, fixtures {rows[0][0]} to {rows[-1][0]},"):
@@ -177,7 +176,7 @@ class MatchLog:
         Raises:
             WireError: The arrays have other shapes or dtypes, or outcomes outside [0, 1].
         """
-        teams = [seat.team for seat in read_seats(self._db)]
+        teams = [seat.team for seat in self._db.seats()]
         report = _check_report(arrays, num_teams=1 + max(teams, default=0))
         new, num_refused = self._find_new(report)
         summaries = tuple(summary for summary, _ in new if summary.matches)
@@ -193,7 +192,7 @@ class MatchLog:
         num_duplicate = len(report.fixture) - len(rows) - num_refused
         for name, count in (("results_duplicate", num_duplicate), ("results_refused", num_refused)):
             if count:
-                add_to_counter(self._db, name, count)
+                self._db.add_counter(name, count)
         return RecordedResults(summaries, payoffs)
 
     def _find_new(self, report: _Report) -> tuple[list[tuple[FixtureSummary, NDArray[np.int64]]], int]:

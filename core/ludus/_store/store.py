@@ -6,8 +6,6 @@ together. The coordinator acknowledges nothing to a worker before `Store.commit`
 
 from __future__ import annotations
 
-import json
-import math
 import sqlite3
 import time
 from collections.abc import Mapping, Sequence
@@ -15,18 +13,9 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from ludus._store.database import (
-    Database,
-    RunLock,
-    add_to_counter,
-    connect_reader,
-    connect_writer,
-    read_meta,
-    read_seats,
-)
+from ludus._store.database import Database, RunLock, connect_reader, connect_writer
 from ludus._store.match_log import MatchLog, PayoffTable
 from ludus._store.model_files import remove_partial
-from ludus._store.records import reading
 from ludus._store.tables import CheckpointTable, FixtureTable, ModelTable, PoolLog
 from ludus.environment import Seat
 from ludus.errors import RunError, StoreError
@@ -35,7 +24,7 @@ from ludus.errors import RunError, StoreError
 Player: TypeAlias = "tuple[str, int | None]"
 
 
-class Store(AbstractContextManager["Store"]):
+class Store(Database, AbstractContextManager["Store"]):
     """The league's database. Made by `create`, `open` or `read`; used by one thread.
 
     Args:
@@ -55,16 +44,14 @@ class Store(AbstractContextManager["Store"]):
     """
 
     def __init__(self, run_dir: Path, connection: sqlite3.Connection, *, lock: RunLock | None) -> None:
-        self.run_dir = run_dir
-        self.writable = lock is not None
+        super().__init__(run_dir, connection, writable=lock is not None)
         self._lock = lock
-        self._db = Database(run_dir, connection, writable=self.writable)
-        self.fixtures = FixtureTable(self._db)
-        self.payoffs = PayoffTable(self._db, self.fixtures)
-        self.matches = MatchLog(self._db, self.fixtures, self.payoffs)
-        self.models = ModelTable(self._db)
-        self.pools = PoolLog(self._db)
-        self.checkpoints = CheckpointTable(self._db)
+        self.fixtures = FixtureTable(self)
+        self.payoffs = PayoffTable(self, self.fixtures)
+        self.matches = MatchLog(self, self.fixtures, self.payoffs)
+        self.models = ModelTable(self)
+        self.pools = PoolLog(self)
+        self.checkpoints = CheckpointTable(self)
 
     @classmethod
     def create(cls, run_dir: Path, meta: Mapping[str, Any]) -> Store:
@@ -117,18 +104,14 @@ class Store(AbstractContextManager["Store"]):
             raise
 
     def commit(self) -> None:
-        """Make everything since the last commit durable, all of it or nothing.
+        """Check the folder, then commit as `Database.commit` does.
 
         Raises:
             RunError: The run folder was moved or removed, so files that the commit refers to may be elsewhere.
             StoreError: The disk failed; everything since the last commit is dropped.
         """
         self.check_folder()
-        self._db.commit()
-
-    def rollback(self) -> None:
-        """Drop everything since the last commit."""
-        self._db.rollback()
+        super().commit()
 
     def check_folder(self) -> None:
         """Check that the run folder of a writer is where it was when it was opened.
@@ -141,46 +124,12 @@ class Store(AbstractContextManager["Store"]):
 
     def close(self) -> None:
         """Drop everything since the last commit and release the folder; closing twice is harmless."""
-        self._db.close()
+        super().close()
         if self._lock is not None:
             self._lock.release()
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-    # --- metadata and counters ------------------------------------------------------------------------------------
-
-    def meta(self, key: str, default: Any = None) -> Any:
-        """Return the JSON value stored under `key`, or `default`.
-
-        Raises:
-            sqlite3.DatabaseError: The value is not JSON, or of another type than `default`.
-        """
-        return read_meta(self._db, key, default)
-
-    def set_meta(self, key: str, value: Any) -> None:
-        """Store a JSON value under `key`."""
-        self._db.write("INSERT OR REPLACE INTO meta VALUES (?, ?)", key, json.dumps(value))
-
-    def counters(self) -> dict[str, float]:
-        """Return all counters.
-
-        Raises:
-            sqlite3.DatabaseError: A counter is not a finite number.
-        """
-        with reading("table counters"):
-            counters = {name: float(value) for name, value in self._db.execute("SELECT name, value FROM counters")}
-            if not all(map(math.isfinite, counters.values())):
-                raise ValueError("a counter is not finite")
-        return counters
-
-    def set_counter(self, name: str, value: float) -> None:
-        """Set a counter."""
-        self._db.write("INSERT OR REPLACE INTO counters VALUES (?, ?)", name, value)
-
-    def add_counter(self, name: str, value: float) -> None:
-        """Add to a counter that starts at 0."""
-        add_to_counter(self._db, name, value)
 
     # --- participants ---------------------------------------------------------------------------------------------
 
@@ -200,26 +149,22 @@ class Store(AbstractContextManager["Store"]):
             self.set_meta("anchors", list(anchors))
         if list(self.players().items()) != list(players.items()):
             for position, (name, (role, team)) in enumerate(players.items()):
-                self._db.write("INSERT OR REPLACE INTO players VALUES (?, ?, ?, ?)", name, role, team, position)
+                self.write("INSERT OR REPLACE INTO players VALUES (?, ?, ?, ?)", name, role, team, position)
 
     def players(self) -> dict[str, Player]:
         """Return the players by name, in the order in which they were declared."""
-        rows = self._db.execute("SELECT name, role, team FROM players ORDER BY position, name")
+        rows = self.execute("SELECT name, role, team FROM players ORDER BY position, name")
         return {name: (role, team) for name, role, team in rows}
 
     def anchors(self) -> tuple[str, ...]:
         """Return the names of the anchors."""
         return tuple(self.meta("anchors", []))
 
-    def seats(self) -> tuple[Seat, ...]:
-        """Return the seats of a match, in the environment's order."""
-        return read_seats(self._db)
-
     def damage(self) -> list[str]:
         """Return the problems that SQLite finds in the file, and matches beyond the length of their fixture."""
-        found = [row[0] for row in self._db.execute("PRAGMA integrity_check") if row[0] != "ok"]
+        found = [row[0] for row in self.execute("PRAGMA integrity_check") if row[0] != "ok"]
         sql = """
             SELECT m.fixture, count(*) FROM matches m JOIN fixtures f ON f.id = m.fixture
             WHERE m.number NOT BETWEEN 0 AND f.matches - 1 GROUP BY m.fixture
         """
-        return found + [f"fixture {i}: {n} matches beyond its number of matches" for i, n in self._db.execute(sql)]
+        return found + [f"fixture {i}: {n} matches beyond its number of matches" for i, n in self.execute(sql)]

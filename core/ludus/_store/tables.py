@@ -1,23 +1,76 @@
-"""The tables of fixtures, frozen models, pool changes and checkpoints."""
+"""The tables of fixtures, frozen models, pool changes and checkpoints, in which mappings are JSON."""
 
 from __future__ import annotations
 
 import json
 import sqlite3
 import time
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, TypeVar
 
-from attrs import evolve
+import attrs
+from attrs import frozen
 
 from ludus._messaging.messages import Checkpoint
-from ludus._store.database import Database
-from ludus._store.records import FIXTURE_COLUMNS, PoolRecord, fixture_of, reading, record_of, row_of
+from ludus._store.database import Database, reading
+from ludus.environment import Scenario
 from ludus.errors import StoreError
 from ludus.matchmaker import PoolChange
 from ludus.records import Fixture, FixtureRecord, ModelRecord
 
+#: Columns of the table of fixtures that make a `Fixture`; `seats` holds its participants.
+FIXTURE_COLUMNS = ("id", "kind", "player", "seats", "seed", "matches", "scenario", "reason", "paired")
 _COLUMNS = ", ".join(FIXTURE_COLUMNS)
+_JSON = {"manifest", "scenario", "seats"}
+
+R = TypeVar("R", bound=attrs.AttrsInstance)
+
+
+@frozen(kw_only=True)
+class PoolRecord:
+    """A change of a pool, and its time (Unix time)."""
+
+    change: PoolChange
+    created_s: float
+
+
+def _row_of(record: attrs.AttrsInstance) -> list[Any]:
+    """Return the row of a record: one column per field, in their order."""
+    values = attrs.asdict(record, recurse=False)
+    return [json.dumps(dict(value)) if name in _JSON else value for name, value in values.items()]
+
+
+def _record_of(cls: type[R], row: Sequence[Any], *, table: str) -> R:
+    """Return the record of a row with one column per field, in their order.
+
+    Args:
+        cls: The class of the record.
+        row: The row; its first value identifies it in messages.
+        table: The row's table, for messages.
+
+    Raises:
+        sqlite3.DatabaseError: The row is malformed.
+    """
+    names = [attribute.name for attribute in attrs.fields(cls)]
+    with reading(f"row {row[0]} of table {table}"):
+        return cls(**_parsed(names, row))
+
+
+def fixture_of(row: Sequence[Any]) -> Fixture:
+    """Return the fixture of a row of `FIXTURE_COLUMNS`, without the hashes of its models.
+
+    Raises:
+        sqlite3.DatabaseError: The row is malformed.
+    """
+    with reading(f"row {row[0]} of table fixtures"):
+        values = _parsed(FIXTURE_COLUMNS, row)
+        name, parameters = values["scenario"]
+        values["scenario"] = Scenario(name=name, parameters=parameters)
+        return Fixture(participants=tuple(values.pop("seats")), **values)
+
+
+def _parsed(names: Sequence[str], row: Sequence[Any]) -> dict[str, Any]:
+    return {name: json.loads(value) if name in _JSON else value for name, value in zip(names, row, strict=True)}
 
 
 class FixtureTable:
@@ -37,7 +90,7 @@ class FixtureTable:
         participants = json.dumps(f.participants)
         values = (f.kind, f.player, participants, f.seed, f.matches, scenario, f.reason, f.paired, time.time())
         number = self._db.write("INSERT INTO fixtures VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0)", *values)
-        return evolve(f, id=number)
+        return attrs.evolve(f, id=number)
 
     def close(self, fixture_id: int) -> None:
         """Mark a fixture of which no more matches will be played; results that still arrive are kept."""
@@ -82,14 +135,14 @@ class ModelTable:
             StoreError: There is a model of that name already.
         """
         try:
-            self._db.write("INSERT INTO models VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", *row_of(model))
+            self._db.write("INSERT INTO models VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", *_row_of(model))
         except sqlite3.IntegrityError as error:
             raise StoreError(f"model {model.participant} is already in the league") from error
 
     def records(self) -> tuple[ModelRecord, ...]:
         """Return the models, in the order in which they were frozen."""
         rows = self._db.execute("SELECT * FROM models ORDER BY rowid")
-        return tuple(record_of(ModelRecord, row, table="models") for row in rows)
+        return tuple(_record_of(ModelRecord, row, table="models") for row in rows)
 
 
 class PoolLog:
@@ -118,12 +171,12 @@ class CheckpointTable:
 
     def put(self, checkpoint: Checkpoint) -> None:
         """Make a checkpoint, whose file is already on the disk, the one that its player resumes from."""
-        self._db.write("INSERT OR REPLACE INTO checkpoints VALUES (?, ?, ?, ?, ?)", *row_of(checkpoint))
+        self._db.write("INSERT OR REPLACE INTO checkpoints VALUES (?, ?, ?, ?, ?)", *_row_of(checkpoint))
 
     def latest(self) -> dict[str, Checkpoint]:
         """Return the checkpoint to resume from, by player."""
         rows = self._db.execute("SELECT player, path, hash, version, decisions FROM checkpoints")
-        return {row[0]: record_of(Checkpoint, row, table="checkpoints") for row in rows}
+        return {row[0]: _record_of(Checkpoint, row, table="checkpoints") for row in rows}
 
     def saved_decisions(self) -> dict[str, int]:
         """Return the decisions that checkpoints and models hold, by player; a crash loses those learned since."""
