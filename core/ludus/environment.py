@@ -16,6 +16,13 @@ again. A running match may be reset too; it is then discarded.
 
 Turn-based, simultaneous and asynchronous games differ only in which seats are `acting` on a tick of a running match:
 exactly one seat, at least one seat, or any subset, which may be empty for some ticks.
+
+A seat may end before its match, in roles with `Role.seat_endings`. It does not act again in that match, and its last
+decision gets the rewards up to and including the tick on which it ends. A *terminated* seat never bootstraps; a
+*truncated* one does, from its observation of that tick. Later rewards of the seat, such as those of its team, count in
+the returns of the match but are not learned from. If they shall belong to a seat that plays no more, do not flag its
+end: its last decision then stays pending and collects rewards until the match ends.
+
 `ludus.testing.check_environment` checks this contract.
 """
 
@@ -106,6 +113,8 @@ class Role:
         labels_used: For every choice of the first action label, which of the L labels such an action makes use of,
             ``[n_0][L]``: a skill uses its direction, walking does not. Nothing is learned for labels that an action
             does not use. None: all are used.
+        seat_endings: Whether a seat of this role may end before its match; ticks then hold `RoleTick.terminated` and
+            `RoleTick.truncated`.
     """
 
     name: str = field(validator=option.name())
@@ -114,6 +123,7 @@ class Role:
     teams: tuple[int, ...]
     privileged_space: Space[Any] | None = None
     labels_used: tuple[tuple[bool, ...], ...] | None = None
+    seat_endings: bool = False
 
     def __attrs_post_init__(self) -> None:
         if self.labels_used is None:
@@ -204,13 +214,16 @@ class RoleTick:
         acting: ``[B, S] bool``: the seat must decide on this tick.
         action_mask: ``[B, S, A] bool``, the masks of all labels side by side (label l occupies
             ``n_0+…+n_{l-1} : n_0+…+n_l``), or None where every action is always legal, as in a Box.
-            Never all False within a label of an acting seat. On the tick that truncates a match, its entries hold
-            what would be legal if the match went on, or leave some label without a choice (all False) where that is
+            Never all False within a label of an acting seat. On the tick that truncates a match or a seat, its entries
+            hold what would be legal if it went on, or leave some label without a choice (all False) where that is
             unknown. Other entries of seats that do not act are undefined.
         reward: ``[B, S] float32``, for any seat on any tick: what the step that led here earned.
         reward_parts: Named parts that sum to the reward, each ``[B, S] float32``; may be empty.
         privileged: Leaves ``[B, S, …]`` for critics only, under other names than the observation's; empty where the
             role declares none.
+        terminated: ``[B, S] bool``: the seat ended by the rules on this tick, before its match or with it. True on one
+            tick only. None without `Role.seat_endings`.
+        truncated: ``[B, S] bool``: the seat was cut off on this tick. None without `Role.seat_endings`.
     """
 
     observation: Leaves
@@ -219,6 +232,14 @@ class RoleTick:
     reward: np.ndarray
     reward_parts: dict[str, np.ndarray] = field(factory=dict)
     privileged: Leaves = field(factory=dict)
+    terminated: np.ndarray | None = None
+    truncated: np.ndarray | None = None
+
+    def clear(self, indices: np.ndarray | slice) -> None:
+        """Set rewards, reward parts and ends of seats of the matches at `indices` to 0."""
+        for array in (self.reward, *self.reward_parts.values(), self.terminated, self.truncated):
+            if array is not None:
+                array[indices] = 0
 
 
 @define(kw_only=True)
@@ -229,7 +250,8 @@ class Tick:
 
     Attributes:
         roles: One `RoleTick` per role name.
-        terminated: ``[B] bool``: the match ended by its rules on this tick. True on one tick only.
+        terminated: ``[B] bool``: the match ended by its rules on this tick. True on one tick only. It ends all seats
+            that have not ended, in the same way unless they have flags of their own on this tick.
         truncated: ``[B] bool``: the match was cut off on this tick (time limit outside its rules).
         outcome: ``[B, teams] float32``: 1 win, ½ draw, 0 loss; meaningful where terminated or truncated.
     """
@@ -242,9 +264,7 @@ class Tick:
     def clear(self, indices: np.ndarray | slice) -> None:
         """Set rewards, reward parts, `terminated` and `truncated` of the matches at `indices` to 0; for `reset`."""
         for role in self.roles.values():
-            role.reward[indices] = 0
-            for part in role.reward_parts.values():
-                part[indices] = 0
+            role.clear(indices)
         self.terminated[indices] = False
         self.truncated[indices] = False
 
@@ -286,6 +306,8 @@ def allocate_tick(
             reward=zeros(seats, np.float32),
             reward_parts={part: zeros(seats, np.float32) for part in parts},
             privileged=leaves(role.privileged_space, seats),
+            terminated=zeros(seats, bool) if role.seat_endings else None,
+            truncated=zeros(seats, bool) if role.seat_endings else None,
         )
     return Tick(
         roles=roles,

@@ -7,12 +7,12 @@ N segments side by side, time-major, in arrays of T + 1 entries::
                   decision decision        decision   bootstrap   (undefined)
 
 * Entry t holds the observation and the action of a decision. `reward[t]` is the reward of the seat from that decision
-  until its next decision or the end of the match.
-* Entry ``length`` exists if the last decision did not end its match. It holds the observation of the next decision and
+  until its next decision or the end of the seat, which is the end of its match or earlier.
+* Entry ``length`` exists if the last decision did not end its seat. It holds the observation of the next decision and
   the policy's outputs for it. It belongs to the next segment and is used for bootstrapping only.
-* A *truncated* match adds an entry with `decided` False. It holds the final observation and the actions that would be
+* A *truncated* seat adds an entry with `decided` False. It holds the final observation and the actions that would be
   legal (all actions if that is unknown), so the next observation of entry t is always in entry t + 1. A *terminated*
-  match adds no entry: the next entry, if any, starts another match.
+  seat adds no entry: the next entry, if any, starts another match.
 
 Hence one rule holds for all algorithms: the successor of entry t is entry t + 1 unless ``terminated[t]``, and entries
 with `decided` False are not trained on.
@@ -45,7 +45,7 @@ class Field:
             the opponents' evaluation of the position that the decision led to, V_opp(s_{t+1}) [Minimax eq. 3], a
             float32 scalar. It is the mean value of the opposing seats on the first later tick of the match on which
             one of them evaluates. All decisions of the seat before that tick and since the last such value share it
-            [Minimax §4.2]. It is NaN if no opponent evaluates before the match ends or before the block is sent; the
+            [Minimax §4.2]. It is NaN if no opponent evaluates before the seat ends or before the block is sent; the
             newest decision of a seat is carried over to the next block. If the seat decides on that tick itself,
             opponents that record values too are left out, and the value is NaN if there are no others.
     """
@@ -66,10 +66,10 @@ class SegmentBatch:
         action: ``[T+1, N, L] int64``, or ``[T+1, N, D] float32`` for continuous actions.
         action_mask: ``[T+1, N, A] bool``; None for continuous actions. All True if the environment has no masks.
         reward: ``[T+1, N] float32``.
-        terminated: ``[T+1, N] bool``: the match ended by the rules of the game after this decision.
-        truncated: ``[T+1, N] bool``: the match was cut off after this decision.
+        terminated: ``[T+1, N] bool``: the seat ended by the rules of the game after this decision.
+        truncated: ``[T+1, N] bool``: the seat was cut off after this decision.
         decided: ``[T+1, N] bool``: the entry is a decision; False: a final observation, or unused.
-        elapsed_ticks: ``[T+1, N] int32``: ticks from this decision to the next one or the end of the match.
+        elapsed_ticks: ``[T+1, N] int32``: ticks from this decision to the next one or the end of the seat.
         extras: Fields of the algorithm, each ``[T+1, N, …]``.
         initial_state: Recurrent state before entry 0, leaves ``[N, …]``; empty if there is none.
         length: ``[N] int32``: number of entries before the bootstrap entry.

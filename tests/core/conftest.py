@@ -41,6 +41,7 @@ class ScriptedGame:
         masked: Tick on which acting seats have no legal action.
         shown: Function of role, observation ``[B, seats, 2]`` and ticks ``[B]`` that may change the observation.
         broken: Method ("reset" or "step") that raises, and the number of ticks before that.
+        ends: (role, index) → tick on which that seat ends, and "terminated" or "truncated"; then it does not act.
     """
 
     roles: dict
@@ -53,6 +54,7 @@ class ScriptedGame:
     masked: object = None
     shown: object = lambda role, observation, clock: None
     broken: tuple = ("", 0)
+    ends: dict = field(factory=dict)
     resets: list = field(init=False, factory=list)
     received: list = field(init=False, factory=list)  # actions per step
     closed: bool = field(init=False, default=False)
@@ -66,6 +68,7 @@ class ScriptedGame:
                     observation_space=spaces.Box(0, 1e9, (2,), np.float32),
                     action_space=spaces.Discrete(4),
                     teams=teams,
+                    seat_endings=bool(self.ends),
                 )
                 for name, teams in self.roles.items()
             ),
@@ -108,6 +111,7 @@ class ScriptedGame:
                 now = int(self.clock[row])
                 for seat in range(len(teams)):
                     acting[row, seat] = not ended[row] and (self.acting is None or (name, seat) in self.acting(now))
+                    acting[row, seat] &= now < self.ends.get((name, seat), (now + 1, ""))[0]
                     reward[row, seat] = self.reward(now, name, seat) if stepped else 0.0
             observation = np.zeros((*shape, 2), np.float32)
             observation[..., 0] = (self.seeds % np.uint64(1000))[:, None]
@@ -118,6 +122,8 @@ class ScriptedGame:
                 mask = np.ones((*shape, 4), bool)
                 mask[self.clock == self.masked] = False
             roles[name] = RoleTick(observation={"obs": observation}, acting=acting, action_mask=mask, reward=reward)
+            if self.ends:
+                roles[name].terminated, roles[name].truncated = self._flags(name, shape, stepped=stepped)
         teams = 1 + max(team for all_teams in self.roles.values() for team in all_teams)
         outcome = np.zeros((self.num_matches, teams), np.float32)
         outcome[:, 0] = [self.outcome(row) for row in range(self.num_matches)]
@@ -128,6 +134,13 @@ class ScriptedGame:
             truncated=ended if self.truncated else none,
             outcome=outcome,
         )
+
+    def _flags(self, name, shape, *, stepped):
+        flags = {"terminated": np.zeros(shape, bool), "truncated": np.zeros(shape, bool)}
+        for (role, seat), (end, how) in self.ends.items():
+            if role == name and stepped:
+                flags[how][:, seat] = self.clock == end
+        return flags.values()
 
     def close(self):
         """Log the call."""
@@ -161,7 +174,7 @@ class LoggingActor:
         self.acted += list(zip(*(values.tolist() for values in lists), strict=True))
         return np.full((seats.match_indices.size, 1), self.number, np.int64)
 
-    def end_matches(self, seats, rewards, *, terminated, truncated):
+    def end_seats(self, seats, rewards, *, terminated, truncated):
         """Log the ended matches."""
         lists = (seats.match_indices, self.number_of(seats), rewards.reward, rewards.elapsed_ticks)
         self.ended += list(zip(*(values.tolist() for values in lists), strict=True))

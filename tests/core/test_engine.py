@@ -104,7 +104,7 @@ def test_actors_get_the_slots_of_their_seats(scripted, fixture_of, logging_actor
             logged.append(("act", seats.seat_ids.tolist(), seats.slots.tolist()))
             return super().act(seats, rewards)
 
-        def end_matches(self, seats, rewards, **how):
+        def end_seats(self, seats, rewards, **how):
             logged.append(("end", seats.seat_ids.tolist(), seats.slots.tolist()))
 
     many, other = Many(), logging_actor()
@@ -358,7 +358,7 @@ def nan_at(row, seat, when, *, role="mouse"):
 
 
 @pytest.mark.parametrize(
-    ("when", "truncated", "method"), [(0, False, "act"), (2, False, "act"), (3, True, "end_matches")]
+    ("when", "truncated", "method"), [(0, False, "act"), (2, False, "act"), (3, True, "end_seats")]
 )
 def test_an_actor_error_on_invalid_observations_names_the_environment(
     scripted, make_engine, fixture_of, logging_actor, monkeypatch, when, truncated, method
@@ -406,7 +406,7 @@ def test_an_actor_error_on_finite_observations_is_raised_as_it_is(
         engine.step()
 
 
-@pytest.mark.parametrize(("method", "ticks"), [("start_matches", 0), ("act", 0), ("end_matches", 3)])
+@pytest.mark.parametrize(("method", "ticks"), [("start_matches", 0), ("act", 0), ("end_seats", 3)])
 def test_exceptions_of_actors_become_one_line(
     scripted, make_engine, fixture_of, logging_actor, monkeypatch, method, ticks
 ):

@@ -55,10 +55,10 @@ def assign_rewards(recorder, trajectories, rewards):
     )
 
 
-def end_matches(recorder, trajectories, rewards, *, truncated=False, terminated=None):
+def end_trajectories(recorder, trajectories, rewards, *, truncated=False, terminated=None):
     """End the matches of trajectories after three ticks."""
     count = len(trajectories)
-    return recorder.end_matches(
+    return recorder.end_trajectories(
         np.asarray(trajectories),
         reward=np.asarray(rewards, np.float32),
         elapsed_ticks=np.full(count, 3, np.int32),
@@ -134,7 +134,7 @@ def test_without_masks_all_actions_are_legal(memory):
     trajectories = recorder.open_trajectories(1)
     first, last = ({name: one for name, one in make_entry([k]).items() if name != "action_mask"} for k in (1, 2))
     recorder.add_decisions(trajectories, first, version=1, state={"h": np.zeros((1, 1), np.float32)})
-    end_matches(recorder, trajectories, [1.0], truncated=True)
+    end_trajectories(recorder, trajectories, [1.0], truncated=True)
     recorder.add_final_observations(trajectories, last)
     batch = recorder.flush()
     assert batch.decided[:2, 0].tolist() == [True, False]
@@ -168,7 +168,7 @@ def test_a_terminated_match_adds_no_final_entry():
     recorder = make_recorder()
     trajectories = recorder.open_trajectories(1)
     decide(recorder, trajectories, [1])
-    assert end_matches(recorder, trajectories, [1.0]).tolist() == [False]
+    assert end_trajectories(recorder, trajectories, [1.0]).tolist() == [False]
     recorder.close_trajectories(trajectories)
     assert recorder.open_trajectories(1).tolist() == trajectories.tolist()
     decide(recorder, trajectories, [2])
@@ -183,10 +183,10 @@ def test_a_truncated_match_adds_its_final_observation():
     recorder = make_recorder()
     trajectories = recorder.open_trajectories(2)
     decide(recorder, trajectories, [1, 11])
-    assert end_matches(recorder, trajectories, [1.0, 2.0], truncated=True).tolist() == [True, True]
+    assert end_trajectories(recorder, trajectories, [1.0, 2.0], truncated=True).tolist() == [True, True]
     recorder.add_final_observations(trajectories, make_entry([2, 12]))
     decide(recorder, trajectories[:1], [3])
-    end_matches(recorder, trajectories[:1], [4.0])
+    end_trajectories(recorder, trajectories[:1], [4.0])
     batch = recorder.flush()
     assert batch.observation["obs"][:3, 0, 0].tolist() == [1, 2, 3]
     assert batch.decided[:3, 0].tolist() == [True, False, True]
@@ -200,7 +200,7 @@ def test_a_terminated_and_truncated_match_counts_as_terminated():
     recorder = make_recorder()
     trajectories = recorder.open_trajectories(1)
     decide(recorder, trajectories, [1])
-    assert not end_matches(recorder, trajectories, [1.0], truncated=True, terminated=True).any()
+    assert not end_trajectories(recorder, trajectories, [1.0], truncated=True, terminated=True).any()
     batch = recorder.flush()
     assert batch.terminated[0, 0]
     assert not batch.truncated[0, 0]
@@ -211,7 +211,7 @@ def test_a_seat_that_never_decided_records_nothing():
     recorder = make_recorder()
     trajectories = recorder.open_trajectories(1)
     assert not assign_rewards(recorder, trajectories, [3.0]).any()
-    assert not end_matches(recorder, trajectories, [4.0], truncated=True).any()
+    assert not end_trajectories(recorder, trajectories, [4.0], truncated=True).any()
     assert recorder.flush().num_segments == 0
 
 
@@ -337,7 +337,7 @@ def test_any_schedule_equals_the_reference(steps, decisions):
             seats[seat] = (trajectory, number)
         elif seat in seats:
             trajectory, pending = seats.pop(seat)
-            cut = end_matches(recorder, trajectory, [number], truncated=what == "truncate")
+            cut = end_trajectories(recorder, trajectory, [number], truncated=what == "truncate")
             outcome(pending, number, 3, terminated=what == "terminate", truncated=what == "truncate")
             model.after[pending] = number
             assert cut.item() == (what == "truncate")

@@ -308,7 +308,7 @@ def test_the_example_of_segments_equals_the_recorder():
     def end(column, *, truncated):
         one, cut = columns[[column]], np.array([truncated])
         zeros = {"reward": np.zeros(1, np.float32), "elapsed_ticks": np.ones(1, np.int32)}
-        if recorder.end_matches(one, **zeros, terminated=~cut, truncated=cut).any():
+        if recorder.end_trajectories(one, **zeros, terminated=~cut, truncated=cut).any():
             recorder.add_final_observations(one, {"observation/obs": np.ones((1, 1), np.float32)})
 
     for column, first, truncated, after in ((0, 2, False, 3), (1, 2, True, 1)):

@@ -101,22 +101,48 @@ class ActorCalls:
     observers: Sequence[ValueObserver]
     values: OpponentValues | None
     decisions: int = field(init=False, default=0)
+    _ended: np.ndarray = field(init=False)  # [B, seats] bool: seats that ended before their running match
+
+    def __attrs_post_init__(self) -> None:
+        self._ended = np.zeros(self.totals.returns.shape, bool)
 
     def start_matches(self, indices: np.ndarray) -> None:
         """Call the actors of new matches."""
-        seats = self.totals.returns.shape[1]
+        self._ended[indices] = False
+        seats = self._ended.shape[1]
         seat_ids = (indices[:, None] * seats + np.arange(seats)).ravel()
         for actor, chosen in self.seating.group_by_actor(seat_ids):
             actor.start_matches(seat_ids if chosen is None else seat_ids.take(chosen))
 
-    def end_matches(self, indices: np.ndarray, tick: Tick) -> None:
-        """Call the actors of matches that ended."""
+    def end_seats(self, tick: Tick) -> None:
+        """Call the actors of seats that end on this tick by the flags of their role."""
         for role in self.totals.roles:
-            for actor, seats, rewards in self._seats_by_actor(role, tick.roles[role.name], role.all_seats(indices)):
-                matches = seats.match_indices
-                actor.end_matches(
-                    seats, rewards, terminated=tick.terminated.take(matches), truncated=tick.truncated.take(matches)
-                )
+            role_tick = tick.roles[role.name]
+            if role_tick.terminated is None or role_tick.truncated is None:
+                continue
+            index = (role_tick.terminated | role_tick.truncated).ravel().nonzero()[0]
+            index = self._not_ended(role, index[~self.running.idle.take(index // role.num_seats)])
+            if index.size:
+                self._end_seats(role, role_tick, index, terminated=role_tick.terminated, truncated=role_tick.truncated)
+                self._ended.ravel()[role.seat_ids(index)] = True
+
+    def end_matches(self, indices: np.ndarray, tick: Tick) -> None:
+        """Call the actors of all seats of matches that ended, except for seats that ended before."""
+        for role in self.totals.roles:
+            index = self._not_ended(role, role.all_seats(indices))
+            shape = tick.roles[role.name].acting.shape
+            terminated, truncated = (np.broadcast_to(f[:, None], shape) for f in (tick.terminated, tick.truncated))
+            self._end_seats(role, tick.roles[role.name], index, terminated=terminated, truncated=truncated)
+
+    def _not_ended(self, role: RoleSeats, index: np.ndarray) -> np.ndarray:
+        return index[~self._ended.ravel().take(role.seat_ids(index))] if role.seat_endings else index
+
+    def _end_seats(
+        self, role: RoleSeats, tick: RoleTick, index: np.ndarray, *, terminated: np.ndarray, truncated: np.ndarray
+    ) -> None:
+        """Call the actors of seats of a role that ended as the flags ``[B, S] bool`` state."""
+        for actor, seats, rewards in self._seats_by_actor(role, tick, index):
+            actor.end_seats(seats, rewards, terminated=seats.take(terminated), truncated=seats.take(truncated))
 
     def collect_actions(self, tick: Tick) -> None:
         """Write the actions of all acting seats to `RoleSeats.actions`.
@@ -137,6 +163,8 @@ class ActorCalls:
         if tick.action_mask is not None:
             self.checks.check_mask(role, acting, tick.action_mask)
         index = acting.ravel().nonzero()[0]
+        if role.seat_endings:
+            self.checks.check_not_ended(role, index, self._ended)
         for actor, seats, rewards in self._seats_by_actor(role, tick, index):
             observer = next((observer for observer in self.observers if observer is actor), None)
             if observer is None:
@@ -154,7 +182,7 @@ class ActorCalls:
         for decision in pending:
             actions = decision.observer.act(decision.seats, decision.rewards)
             self._store_actions(decision.role, decision.observer, decision.seats, actions)
-        values.send(~deciding)
+        values.send(~deciding & ~self._ended.ravel())
 
     def _seats_by_actor(
         self, role: RoleSeats, tick: RoleTick, index: np.ndarray

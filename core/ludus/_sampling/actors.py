@@ -54,7 +54,7 @@ class AgentActor:
         seats.values[seats.seat_ids] = values
         return actions
 
-    def end_matches(self, seats: Seats, rewards: SeatRewards, *, terminated: np.ndarray, truncated: np.ndarray) -> None:
+    def end_seats(self, seats: Seats, rewards: SeatRewards, *, terminated: np.ndarray, truncated: np.ndarray) -> None:
         """Do nothing: nothing is recorded."""
 
 
@@ -149,7 +149,7 @@ class PolicyActor:
         decision = self.decide(seats, self.view(seats, rewards), self.privileged(seats), state)
         return self.raw_action(decision.action, seats.seat_ids)
 
-    def end_matches(self, seats: Seats, rewards: SeatRewards, *, terminated: np.ndarray, truncated: np.ndarray) -> None:
+    def end_seats(self, seats: Seats, rewards: SeatRewards, *, terminated: np.ndarray, truncated: np.ndarray) -> None:
         """Do nothing: nothing is recorded."""
 
     def view(self, seats: Seats, rewards: SeatRewards) -> SeatView:
@@ -258,12 +258,12 @@ class LiveActor(PolicyActor):
         self._flush_if_full()
         return self.raw_action(decision.action, seats.seat_ids)
 
-    def end_matches(self, seats: Seats, rewards: SeatRewards, *, terminated: np.ndarray, truncated: np.ndarray) -> None:
-        """Assign the last rewards, record the final observations of truncated matches and close the trajectories."""
+    def end_seats(self, seats: Seats, rewards: SeatRewards, *, terminated: np.ndarray, truncated: np.ndarray) -> None:
+        """Assign the last rewards, record the final observations of truncated seats and close the trajectories."""
         view = self.view(seats, rewards)
         self._check_finite({"reward": view.reward})
         trajectories = self._trajectories[seats.seat_ids]
-        needs_final = self.recorder.end_matches(
+        needs_final = self.recorder.end_trajectories(
             trajectories,
             reward=view.reward,
             elapsed_ticks=rewards.elapsed_ticks,

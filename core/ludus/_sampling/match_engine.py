@@ -54,6 +54,7 @@ class MatchEngine:
     _actors: ActorCalls = field(init=False)
     _actions: Mapping[str, np.ndarray] = field(init=False)
     _tick: Tick | None = field(init=False, default=None)
+    _has_seat_endings: bool = field(init=False)
 
     def __attrs_post_init__(self) -> None:
         spec, num_matches = self.environment.spec, self.environment.num_matches
@@ -68,6 +69,7 @@ class MatchEngine:
             values = OpponentValues(spec, num_matches, seating=self._seating, observers=self.observers)
         self._actors = ActorCalls(self._seating, self._totals, self._running, self._checks, self.observers, values)
         self._actions = {role.name: role.actions for role in self._totals.roles}
+        self._has_seat_endings = any(role.seat_endings for role in spec.roles)
 
     # -- fixtures ----------------------------------------------------------------------------------------------
 
@@ -143,6 +145,8 @@ class MatchEngine:
         if running.num_idle:
             ended &= ~running.idle
         indices = ended.nonzero()[0]
+        if indices.size or self._has_seat_endings:
+            self._end_seats(indices, tick)
         if indices.size:
             self._end_matches(indices, tick)
             self._start_matches(indices)
@@ -159,13 +163,19 @@ class MatchEngine:
         seeds, scenarios = self._scheduler.seeds(indices), self._scheduler.scenarios(indices)
         self._tick = self._call_environment("reset", seeds, indices=indices, scenarios=scenarios)
 
-    def _end_matches(self, indices: np.ndarray, tick: Tick) -> None:
-        outcome = self._checks.checked_outcome(indices, tick)
+    def _end_seats(self, indices: np.ndarray, tick: Tick) -> None:
+        """Call the actors of all seats that end on this tick: alone, or with the matches at `indices`."""
         try:
-            self._actors.end_matches(indices, tick)
+            if self._has_seat_endings:
+                self._actors.end_seats(tick)
+            if indices.size:
+                self._actors.end_matches(indices, tick)
         except Exception as error:
             self._checks.check_observations(self._totals.roles, tick, error)
             raise
+
+    def _end_matches(self, indices: np.ndarray, tick: Tick) -> None:
+        outcome = self._checks.checked_outcome(indices, tick)
         self.on_results(
             {
                 "fixture": self._scheduler.fixture_ids.take(indices),

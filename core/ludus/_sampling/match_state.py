@@ -134,7 +134,7 @@ class RoleSeats:
         self, role: Role, columns: slice, *, reward: np.ndarray, elapsed_ticks: np.ndarray, returns: np.ndarray
     ) -> None:
         num_matches, seats = reward.shape
-        self.name, self.num_seats = role.name, role.num_seats
+        self.name, self.num_seats, self.seat_endings = role.name, role.num_seats, role.seat_endings
         self._reward, self._elapsed_ticks = reward[:, columns], elapsed_ticks[:, columns]
         self._returns = returns[:, columns]
         self.reward_parts: dict[str, np.ndarray] = {}
@@ -221,6 +221,25 @@ class TickChecks:
                     f"expected at least one for a seat that acts"
                 )
 
+    def check_not_ended(self, role: RoleSeats, index: np.ndarray, ended: np.ndarray) -> None:
+        """Check that no acting seat has ended before its match.
+
+        Args:
+            role: The role.
+            index: ``[n]`` acting seats, see `Seats.index`.
+            ended: ``[B, seats] bool``: seats that ended before their match.
+
+        Raises:
+            ContractError: A seat acts after its end.
+        """
+        wrong = index[ended.ravel().take(role.seat_ids(index))]
+        if wrong.size:
+            match, seat = divmod(wrong[0], role.num_seats)
+            raise ContractError(
+                f"{self._environment}: {self._place(role, match, seat)} acts although the seat has ended; expected no "
+                f"decision of it before the next match"
+            )
+
     def check_observations(self, roles: Iterable[RoleSeats], tick: Tick, error: Exception) -> None:
         """Check that all observations that actors read are finite, after an actor raised `error`.
 
@@ -231,7 +250,10 @@ class TickChecks:
         """
         for role in roles:
             role_tick = tick.roles[role.name]
-            read = (role_tick.acting | tick.truncated[:, None]) & ~self._running.idle[:, None]
+            read = role_tick.acting | tick.truncated[:, None]
+            if role_tick.truncated is not None:
+                read |= role_tick.truncated
+            read &= ~self._running.idle[:, None]
             for name, leaf in [*role_tick.observation.items(), *role_tick.privileged.items()]:
                 if leaf.dtype.kind != "f":
                     continue

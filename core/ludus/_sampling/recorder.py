@@ -3,7 +3,7 @@
 A `Recorder` serves one player in one sampler. Each running match of a seat has a *trajectory*, a column of the arrays;
 later matches reuse the columns of matches that ended. `ludus.segment.SegmentBatch` describes the layout.
 
-A decision is *pending* until its seat decides again or its match ends: rewards in between belong to the decision. On a
+A decision is *pending* until its seat decides again or ends: rewards in between belong to the decision. On a
 flush, a pending decision becomes the bootstrap entry of its segment and entry 0 of the next segment, so no decision is
 lost and no value is estimated.
 """
@@ -92,7 +92,7 @@ class Recorder:
         return trajectories
 
     def close_trajectories(self, trajectories: np.ndarray) -> None:
-        """Release trajectories of matches that ended; later matches append to them."""
+        """Release trajectories of seats that ended; later matches append to them."""
         self._open[trajectories] = False
 
     def add_decisions(
@@ -176,7 +176,7 @@ class Recorder:
     def _last_rows(self, trajectories: np.ndarray) -> np.ndarray:
         return np.asarray((self._position[trajectories] - 1) * self.num_trajectories + trajectories)
 
-    def end_matches(
+    def end_trajectories(
         self,
         trajectories: np.ndarray,
         *,
@@ -185,7 +185,7 @@ class Recorder:
         terminated: np.ndarray,
         truncated: np.ndarray,
     ) -> np.ndarray:
-        """Write the rewards since the last decisions of n trajectories, and how their matches ended.
+        """Write the rewards since the last decisions of n trajectories, and how their seats ended.
 
         Args:
             trajectories: ``[n]``.
@@ -204,10 +204,10 @@ class Recorder:
         return np.asarray(pending & truncated & ~terminated)
 
     def add_final_observations(self, trajectories: np.ndarray, entry: dict[str, np.ndarray]) -> None:
-        """Append the final observations of truncated matches as undecided entries.
+        """Append the final observations of truncated seats as undecided entries.
 
         Args:
-            trajectories: ``[n]``, those for which `end_matches` returned True.
+            trajectories: ``[n]``, those for which `end_trajectories` returned True.
             entry: Arrays ``[n, …]`` by flat name, as for `add_decisions`.
         """
         position = self._position[trajectories]

@@ -73,8 +73,8 @@ class Actor(Protocol):
     def act(self, seats: Seats, rewards: SeatRewards) -> np.ndarray:
         """Decide for n seats and return raw actions ``[n, L]``."""
 
-    def end_matches(self, seats: Seats, rewards: SeatRewards, *, terminated: np.ndarray, truncated: np.ndarray) -> None:
-        """Finish seats whose matches ended, ``terminated [n] bool`` or ``truncated [n] bool``."""
+    def end_seats(self, seats: Seats, rewards: SeatRewards, *, terminated: np.ndarray, truncated: np.ndarray) -> None:
+        """Finish seats that ended, with their match or before it: ``terminated [n] bool`` or ``truncated [n] bool``."""
 
 
 class ValueObserver(Actor, Protocol):

@@ -197,6 +197,8 @@ def copy_tick(tick: Tick) -> TickArrays:
     for name, role in tick.roles.items():
         arrays[f"{name} acting"] = role.acting.copy()
         arrays[f"{name} reward"] = role.reward.copy()
+        if role.terminated is not None and role.truncated is not None:
+            arrays |= {f"{name} terminated": role.terminated.copy(), f"{name} truncated": role.truncated.copy()}
         if role.action_mask is not None:
             arrays[f"{name} action_mask"] = role.action_mask & role.acting[:, :, None]
         groups = {"observation": role.observation, "privileged": role.privileged, "reward part": role.reward_parts}

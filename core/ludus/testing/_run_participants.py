@@ -73,7 +73,7 @@ class _RandomActor:
         legal = [None] * seats.match_indices.size if masks is None else seats.take(masks)
         return np.stack([random_action(space, mask, self.rng) for mask in legal])
 
-    def end_matches(self, seats: Seats, rewards: SeatRewards, *, terminated: np.ndarray, truncated: np.ndarray) -> None:
+    def end_seats(self, seats: Seats, rewards: SeatRewards, *, terminated: np.ndarray, truncated: np.ndarray) -> None:
         """Do nothing."""
 
 

@@ -14,6 +14,7 @@ from gymnasium.spaces import Box
 from ludus.environment import EnvironmentSpec, Leaves, Role, RoleTick, Tick
 from ludus.spaces import label_sizes, leaf_spaces
 from ludus.testing._errors import fail_environment
+from ludus.testing._seat_endings import SeatEndings
 
 __all__ = ["TickChecker"]
 
@@ -39,6 +40,7 @@ class TickChecker:
     _masked: dict[str, bool] = field(init=False, factory=dict)
     _reward_parts: dict[str, set[str]] = field(init=False, factory=dict)
     _final_observations: FinalObservations = field(init=False)
+    _seat_endings: SeatEndings = field(init=False)
 
     def __attrs_post_init__(self) -> None:
         self._running = np.zeros(self.num_matches, bool)
@@ -46,6 +48,7 @@ class TickChecker:
         self._idle_ticks = np.zeros(self.num_matches, np.int64)
         self._acted = {role.name: np.zeros((self.num_matches, role.num_seats), bool) for role in self.spec.roles}
         self._final_observations = FinalObservations(spec=self.spec)
+        self._seat_endings = SeatEndings(spec=self.spec, num_matches=self.num_matches)
 
     def __call__(self, tick: Tick, indices: np.ndarray | None) -> None:
         """Check a tick after a reset of the matches at `indices`, or after a step (None).
@@ -55,14 +58,17 @@ class TickChecker:
         """
         self._check_arrays(tick)
         ended = tick.terminated | tick.truncated
+        self._tick += indices is None
+        self._seat_endings.check(tick, indices, running=self._running, number=self._tick)
         if indices is None:
-            self._tick += 1
             self._check_step(tick, ended)
         else:
             self._check_reset(tick, indices)
         self._check_acting(tick)
         for role in self.spec.roles:
-            self._check_role(role, tick.roles[role.name], ended & (indices is None))
+            role_tick = tick.roles[role.name]
+            seats = ended[:, None] if role_tick.truncated is None else ended[:, None] | role_tick.truncated
+            self._check_role(role, role_tick, seats & (indices is None))
         if self.spec.zero_sum:
             self._check_zero_sum(tick)
         self._final_observations.record(tick, indices)
@@ -92,6 +98,8 @@ class TickChecker:
         shape = (self.num_matches, role.num_seats)
         self._check_array("acting", role_tick.acting, shape, np.bool_, role=role.name)
         self._check_array("reward", role_tick.reward, shape, np.float32, role=role.name)
+        for name in ("terminated", "truncated") if role.seat_endings else ():
+            self._check_array(name, getattr(role_tick, name), shape, np.bool_, role=role.name)
         for part, array in role_tick.reward_parts.items():
             self._check_array(f"reward part {part!r}", array, shape, np.float32, role=role.name)
         if role_tick.action_mask is not None:
@@ -168,10 +176,10 @@ class TickChecker:
             self._fail(f"zero_sum is declared, but the rewards sum to {total[match]:g}", match=match)
 
     def _check_role(self, role: Role, role_tick: RoleTick, ended: np.ndarray) -> None:
-        """Check the values of one role; `ended` selects the matches that ended on this tick."""
+        """Check the values of one role; ``ended [B, 1 or S]`` selects the seats that have a final observation."""
         self._check_rewards(role, role_tick)
         self._check_mask(role, role_tick)
-        visible = role_tick.acting | (ended[:, None] & self._acted[role.name])
+        visible = role_tick.acting | (ended & self._acted[role.name])
         self._acted[role.name] = role_tick.acting.copy()
         groups = (
             ("observation", role_tick.observation, leaf_spaces(role.observation_space)),

@@ -75,7 +75,7 @@ def play(made, *, blocks, seed=3):
                 state={"h": rng.random((count, 2), np.float32)},
             )
             if rng.random() < 0.2:
-                made.end_matches(
+                made.end_trajectories(
                     acting[:2],
                     reward=rng.random(acting[:2].size, np.float32),
                     elapsed_ticks=ticks[:2],

@@ -22,7 +22,8 @@ class MatchArrays:
     Attributes:
         actions: Per role ``[S, L] int64`` or ``[S, D] float32``: actions of the seats, which `step` reads.
         tick: Tick of the match: observation leaves ``[S, …]``, ``acting [S]``, ``action_mask [S, A]``, ``reward [S]``,
-            ``terminated []``, ``truncated []``, ``outcome [teams]``.
+            ``terminated []``, ``truncated []``, ``outcome [teams]``; with `Role.seat_endings` also ``terminated [S]``
+            and ``truncated [S]`` of the seats.
     """
 
     actions: dict[str, np.ndarray]
@@ -32,8 +33,8 @@ class MatchArrays:
 class ScalarGame(Protocol):
     """A game that plays one match at a time.
 
-    Before every `step`, the arrays `acting`, `reward`, `terminated` and `truncated` are set to 0, and before every
-    `reset` all arrays: games write nonzero values. The actions of acting seats are legal. The
+    Before every `step`, the arrays `acting`, `reward`, and `terminated` and `truncated` of match and seats are set to
+    0, and before every `reset` all arrays: games write nonzero values. The actions of acting seats are legal. The
     values of `acting` on the tick that ends a match are ignored.
     """
 
@@ -105,6 +106,8 @@ def _map_tick(part: Callable[[np.ndarray], np.ndarray], tick: Tick) -> Tick:
             acting=part(role.acting),
             action_mask=None if role.action_mask is None else part(role.action_mask),
             reward=part(role.reward),
+            terminated=None if role.terminated is None else part(role.terminated),
+            truncated=None if role.truncated is None else part(role.truncated),
         )
         for name, role in tick.roles.items()
     }
@@ -161,7 +164,9 @@ class GameBatch:
         self._tick = tick
         self._running = np.zeros(len(games), np.bool_)
         self._acting = [role.acting for role in roles]
-        self._cleared_by_step = [*self._acting, *(role.reward for role in roles), tick.terminated, tick.truncated]
+        ends = [tick.terminated, tick.truncated]
+        ends += [flags for role in roles for flags in (role.terminated, role.truncated) if flags is not None]
+        self._cleared_by_step = [*self._acting, *(role.reward for role in roles), *ends]
         self._cleared_by_reset = [
             tick.outcome,
             *(leaf for role in roles for leaf in role.observation.values()),

@@ -77,8 +77,8 @@ def wrap_environment(environment: Environment, interfaces: Mapping[str, Interfac
 
     * Roles without an interface do not change. Privileged observations are those of the environment. The result has no
       `reward_parts`, since they would not sum to the transformed reward.
-    * A reward of a seat that does not act is passed to the interface when the seat acts again or its match ends. Until
-      then the seat keeps the observation of its last decision.
+    * A reward of a seat that does not act is passed to the interface when the seat acts again or ends, and when its
+      match ends. Until then the seat keeps the observation of its last decision.
     * The spec does not claim properties that interfaces may break: `zero_sum`, `reward_range`, `perfect_information`.
     * The result is `Playable` if the environment is.
 
@@ -150,17 +150,21 @@ class _WrappedRole:
         self.interface.reset(self.seat_ids(*np.nonzero(new & ~tick.acting)))
 
     def add_tick(self, tick: RoleTick, ended: np.ndarray) -> None:
-        """Add the rewards of a tick, and transform it for seats that act or whose matches ended."""
+        """Add the rewards of a tick, and transform it for seats that act or end, or whose matches ended."""
         self.pending += tick.reward
         for name, values in tick.reward_parts.items():
             self.pending_parts[name] = self.pending_parts.get(name, 0) + values
         self.tick.reward[:] = 0
-        self._observe(tick, tick.acting | ended[:, None])
+        chosen = tick.acting | ended[:, None]
+        if tick.terminated is not None and tick.truncated is not None:
+            chosen |= tick.terminated | tick.truncated
+        self._observe(tick, chosen)
 
     def _observe(self, tick: RoleTick, chosen: np.ndarray) -> None:
         matches, seats = np.nonzero(chosen)
         own, mask = self.tick, tick.action_mask
         own.acting, own.privileged = tick.acting, tick.privileged
+        own.terminated, own.truncated = tick.terminated, tick.truncated
         if not matches.size:
             return
         view = SeatView(

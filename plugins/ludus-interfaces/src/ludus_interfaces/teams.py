@@ -66,6 +66,8 @@ def as_team(environment: Environment, role: str, *, reward: Literal["sum", "shar
 
     * The joint seat acts when any of its seats acts. A seat that does not act has choice 0 of each label as its only
       legal choice in the joint mask, so it adds nothing to log-probabilities and entropy; its action is ignored.
+    * The joint seat ends with the last of its seats: truncated if one of those that end on this tick is truncated, else
+      terminated. Until then it gets the rewards of all of its seats, also of those that have ended.
     * Privileged observations are joined like observations.
     * The result is `Playable` if the environment is. The parts of a typed action are separated by commas.
 
@@ -89,6 +91,7 @@ class _TeamEnvironment(Wrapper):
     reward: Literal["sum", "shared"]
     _seats: np.ndarray = field(init=False)  # [G, K] seats of each joint seat
     _raw: Role = field(init=False)
+    _ended: np.ndarray = field(init=False)  # [B, S] bool: seats that ended before their running match
 
     def _bind(self, raw: EnvironmentSpec) -> EnvironmentSpec:
         self._raw = raw.role(self.role)
@@ -100,6 +103,7 @@ class _TeamEnvironment(Wrapper):
                 f"expected equal numbers"
             )
         self._seats = np.array(groups)
+        self._ended = np.zeros((self.num_matches, self._raw.num_seats), bool)
         roles = tuple(self._joint_role(teams) if role is self._raw else role for role in raw.roles)
         zero_sum = raw.zero_sum and self.reward == "sum"
         return attrs.evolve(raw, roles=roles, zero_sum=zero_sum, reward_range=self._reward_range(raw))
@@ -124,6 +128,9 @@ class _TeamEnvironment(Wrapper):
             labels_used=None,  # the first label of a joint action describes one seat only
         )
 
+    def _start_matches(self, tick: Tick, indices: np.ndarray) -> None:  # noqa: ARG002 - nothing of a tick is kept
+        self._ended[indices] = False
+
     def step(self, actions: Mapping[str, np.ndarray]) -> Tick:
         return self._transform(self.environment.step({**actions, self.role: self._to_raw(actions[self.role])}))
 
@@ -139,6 +146,7 @@ class _TeamEnvironment(Wrapper):
         return Tick(roles=roles, terminated=tick.terminated, truncated=tick.truncated, outcome=tick.outcome)
 
     def _join(self, tick: RoleTick) -> RoleTick:
+        terminated, truncated = self._join_endings(tick)
         return RoleTick(
             observation=self._join_leaves(tick.observation),
             acting=np.asarray(tick.acting[:, self._seats].any(axis=-1)),
@@ -146,7 +154,19 @@ class _TeamEnvironment(Wrapper):
             reward=self._join_rewards(tick.reward),
             reward_parts={name: self._join_rewards(part) for name, part in tick.reward_parts.items()},
             privileged=self._join_leaves(tick.privileged),
+            terminated=terminated,
+            truncated=truncated,
         )
+
+    def _join_endings(self, tick: RoleTick) -> tuple[np.ndarray | None, np.ndarray | None]:
+        """Return ``[B, G] bool`` each: joint seats whose last seats are terminated or truncated on this tick."""
+        if tick.terminated is None or tick.truncated is None:
+            return None, None
+        flagged = tick.terminated | tick.truncated
+        self._ended |= flagged
+        ends = flagged[:, self._seats].any(axis=-1) & self._ended[:, self._seats].all(axis=-1)
+        truncated = tick.truncated[:, self._seats].any(axis=-1)
+        return ends & ~truncated, ends & truncated
 
     def _join_leaves(self, leaves: Leaves) -> Leaves:
         size = self._seats.shape[1]
@@ -163,6 +183,8 @@ class _TeamEnvironment(Wrapper):
         only_first = np.concatenate([np.arange(n) == 0 for n in sizes])  # [A]
         legal = np.ones_like(only_first) if tick.action_mask is None else tick.action_mask
         keeps_mask = tick.acting | ~tick.acting.any(axis=1, keepdims=True)  # no seat acts on a final observation
+        if tick.truncated is not None:
+            keeps_mask |= tick.truncated
         mask = np.where(keeps_mask[..., None], legal, only_first)  # [B, S, A]
         joint: np.ndarray = mask[:, self._seats]  # [B, G, K, A]
         return joint.reshape(*joint.shape[:2], -1)
