@@ -13,7 +13,7 @@ from collections import deque
 
 from attrs import define, field, frozen
 
-__all__ = ["RestartHistory", "ResumePoint", "decisions_to_count"]
+__all__ = ["RestartHistory", "ResumePoint"]
 
 _WINDOW_S = 60.0
 _LONG_LIFE_S = 600.0  # a worker that ran for longer did not fail at its start, though it may have had nothing to do
@@ -38,31 +38,6 @@ class ResumePoint:
     generation: int = 0
     init: str = ""
     version: int = 0
-
-    def must_reset(self, checkpoint_generation: int) -> bool:
-        """Return whether the player reset has to be repeated.
-
-        A reset commits the last model of the old generation before the first checkpoint of the new one. If the learner
-        died in between, its checkpoint is one generation behind.
-        """
-        return self.generation > checkpoint_generation
-
-    def version_before_reset(self, checkpoint_version: int) -> int:
-        """Return the version from which a repeated reset counts on, so that versions never repeat."""
-        return max(checkpoint_version, self.version)
-
-
-def decisions_to_count(learned_decisions: int, frozen_decisions: int) -> int:
-    """Return how many decisions of a player count for the league.
-
-    A restarted learner may be behind its newest model, whose decisions are counted; otherwise the next model would seem
-    overdue.
-
-    Args:
-        learned_decisions: Decisions that the running learner has learned from.
-        frozen_decisions: Decisions of the player's newest model.
-    """
-    return max(learned_decisions, frozen_decisions)
 
 
 @define

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from attrs import define, field, frozen
 from gymnasium import spaces
-from ludus._learning.learner import Learner, LearnerOptions
+from ludus._learning.learner import Learner
+from ludus._learning.state import LearnerOptions
 from ludus._messaging.messages import Credit, Segments, Welcome
 from ludus._sampling.segment_layout import SegmentLayout
 from ludus.algorithm import UpdateResult

@@ -1,27 +1,8 @@
-"""Recovery states what a learner resumes from and when restarting a worker is given up."""
+"""A restart history states when restarting a worker is given up."""
 
 from __future__ import annotations
 
-import pytest
-from ludus.recovery import RestartHistory, ResumePoint, decisions_to_count
-
-
-@pytest.mark.parametrize(("checkpoint_generation", "expected"), [(0, True), (1, True), (2, False)])
-def test_a_reset_that_was_not_saved_is_repeated(checkpoint_generation, expected):
-    """If the last checkpoint belongs to an earlier generation."""
-    assert ResumePoint(generation=2).must_reset(checkpoint_generation) is expected
-
-
-@pytest.mark.parametrize(("checkpoint_version", "expected"), [(0, 7), (7, 7), (9, 9)])
-def test_versions_do_not_repeat_after_a_reset(checkpoint_version, expected):
-    """Segments of the old generation must have a smaller version than those of the new one."""
-    assert ResumePoint(generation=1, version=7).version_before_reset(checkpoint_version) == expected
-
-
-def test_decisions_of_the_newest_model_count():
-    """Even if its learner has resumed from an earlier checkpoint."""
-    assert decisions_to_count(100, 300) == 300
-    assert decisions_to_count(400, 300) == 400
+from ludus.recovery import RestartHistory
 
 
 def reasons(history, lives, *, progress=False, silent_s=0.0, serves=False):

@@ -18,7 +18,7 @@ from contextlib import ExitStack
 import pytest
 import tomli_w
 from ludus._config.run_config import load_config
-from ludus._learning.learner import LearnerOptions
+from ludus._learning.state import LearnerOptions
 from ludus._messaging.in_process import InProcessPool
 from ludus._messaging.messages import Failure, FixtureRequest
 from ludus._plugins.manager import load_plugins

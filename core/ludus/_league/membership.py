@@ -20,7 +20,7 @@ from ludus._messaging.messages import (
     TrainingProgress,
     Welcome,
 )
-from ludus.recovery import ResumePoint, decisions_to_count
+from ludus.recovery import ResumePoint
 
 
 @define
@@ -98,7 +98,8 @@ class Membership:
         if player is None:
             return
         view = self.league.players[player]
-        decisions = decisions_to_count(message.count, view.frozen_decisions)
+        # a restarted learner may be behind its newest model; if fewer counted, the next model would seem overdue
+        decisions = max(message.count, view.frozen_decisions)
         if message.count and decisions != view.decisions:  # a count of 0: the learner is not welcomed yet
             self.league.set_decisions(player, decisions)
             self.outbox.needs_commit = True

@@ -17,71 +17,19 @@ import math
 from collections.abc import Callable, Iterable
 
 import numpy as np
-from attrs import define, evolve, field, frozen
+from attrs import define, evolve, field
 
 from ludus._learning.segment_queue import SegmentQueue, Sender
-from ludus._learning.state import LearnerMetrics, LearnerState
+from ludus._learning.state import LearnerMetrics, LearnerOptions, LearnerState
 from ludus._messaging.messages import Credit, Hello, Segments
 from ludus._sampling.segment_layout import SegmentLayout
-from ludus.algorithm import OffPolicyTrainer, Trainer
+from ludus.algorithm import OffPolicyTrainer
 from ludus.errors import ContractError
 from ludus.launcher import Link
 from ludus.segment import SegmentBatch
 
-_TARGET_SHARE = 0.75  # of the most updates in flight; the rest is a margin for blocks that take longer than others
-
-
-@frozen
-class StalenessLimit:
-    """The largest staleness of segments that are learned from.
-
-    Args:
-        max_updates: Updates between recording and learning; infinite for off-policy trainers.
-    """
-
-    max_updates: float
-
-    @classmethod
-    def for_trainer(cls, trainer: Trainer, max_staleness: int) -> StalenessLimit:
-        """Return the limit `max_staleness`, or none if the trainer learns off-policy."""
-        off_policy = isinstance(trainer, OffPolicyTrainer) and trainer.off_policy
-        return cls(math.inf if off_policy else max_staleness)
-
-    @staticmethod
-    def measure(versions: np.ndarray, current_version: int) -> np.ndarray:
-        """Return ``[N] int64``: the staleness of segments recorded with these versions."""
-        staleness: np.ndarray = np.maximum(current_version - versions, 0)
-        return staleness
-
-    def is_exceeded(self, staleness: np.ndarray) -> np.ndarray:
-        """Return ``[N] bool``: which segments are too stale."""
-        exceeded: np.ndarray = staleness > self.max_updates
-        return exceeded
-
-    @property
-    def max_updates_in_flight(self) -> float:
-        """Return how many updates' worth of decisions may be in flight.
-
-        By Little's law, a segment that enters behind n - 1 others of an update each is n - 1 updates stale when it is
-        learned from.
-        """
-        return self.max_updates + 1
-
-    def blocks_in_time(self, blocks_per_update: float) -> float:
-        """Return how many blocks a sampler may have in flight without any of them becoming too stale.
-
-        Args:
-            blocks_per_update: The sampler's part of an update, in blocks.
-        """
-        most = self.max_updates_in_flight
-        return min(most, max(2.0, _TARGET_SHARE * most)) * blocks_per_update
-
-    def too_much_in_flight(self, decisions: int, *, batch_decisions: int) -> bool:
-        """Return whether so many decisions in flight are more than can be learned from in time."""
-        return decisions > self.max_updates_in_flight * batch_decisions
-
-
 _log = logging.getLogger(__name__)
+_TARGET_SHARE = 0.75  # of the most updates in flight; the rest is a margin for blocks that take longer than others
 _SURPLUS_FACTOR = 4  # a restarted sampler, or one with outdated credits, may exceed its credits so far
 
 
@@ -92,8 +40,7 @@ class SegmentIntake:
     Args:
         player: Name of the player.
         layout: Layout of the segments.
-        credits: Blocks each sampler may have in flight; more if an update takes more, fewer if they would be too stale.
-        max_staleness: Largest staleness of segments that are learned from, unless the trainer learns off-policy.
+        options: Options of the learner.
         state: State of the learner.
         metrics: Metrics of the learner.
         link: Sends credits.
@@ -105,8 +52,7 @@ class SegmentIntake:
 
     player: str
     layout: SegmentLayout
-    credits: int
-    max_staleness: int
+    options: LearnerOptions
     state: LearnerState
     metrics: LearnerMetrics
     link: Link
@@ -162,11 +108,12 @@ class SegmentIntake:
 
     def _drop_stale(self, batch: SegmentBatch) -> SegmentBatch:
         """Return a batch with the length of unusable segments set to 0: too stale ones, and those before a reset."""
-        staleness = StalenessLimit.measure(batch.version, self.state.version)
+        # never negative: after a resume a sampler may have newer weights than the learner
+        staleness = np.maximum(self.state.version - batch.version, 0)
         used = batch.length > 0
         self.metrics.record_block(batch.num_decisions, staleness[used])
         before_reset = used & (batch.version < self.state.generation_version)
-        stale = used & ~before_reset & self.staleness_limit.is_exceeded(staleness)
+        stale = used & ~before_reset & (staleness > self.max_staleness)
         if not (stale | before_reset).any():
             return batch
         self.metrics.drops["dropped_stale"] += int(stale.sum())
@@ -180,14 +127,14 @@ class SegmentIntake:
         senders = self.queue.senders
         in_flight = sum(sender.block_decisions for sender in senders.values())
         batch_decisions = self.state.trainer.batch_decisions
-        if self._warned or not self.staleness_limit.too_much_in_flight(in_flight, batch_decisions=batch_decisions):
+        if self._warned or in_flight <= (self.max_staleness + 1) * batch_decisions:
             return
         self._warned = True
         _log.warning(
             "player %r: segments are dropped as stale: %d samplers have %d decisions in flight together, an update "
             "takes %d, and max_staleness is %d — use fewer samplers (run.workers) or fewer matches in each "
             "(sampling.matches), or raise sampling.max_staleness",
-            *(self.player, len(senders), in_flight, batch_decisions, self.max_staleness),
+            *(self.player, len(senders), in_flight, batch_decisions, self.options.max_staleness),
         )
 
     def _is_surplus(self, sender: Sender) -> bool:
@@ -199,9 +146,11 @@ class SegmentIntake:
         return surplus
 
     @property
-    def staleness_limit(self) -> StalenessLimit:
-        """Return the staleness limit of the current trainer."""
-        return StalenessLimit.for_trainer(self.state.trainer, self.max_staleness)
+    def max_staleness(self) -> float:
+        """Return the largest staleness of segments that are learned from; infinite for off-policy trainers."""
+        trainer = self.state.trainer
+        off_policy = isinstance(trainer, OffPolicyTrainer) and trainer.off_policy
+        return math.inf if off_policy else self.options.max_staleness
 
     # -- batches -----------------------------------------------------------------------------------------------
 
@@ -265,9 +214,19 @@ class SegmentIntake:
     def _credits(self, sender: Sender) -> int:
         """Return how many blocks a sampler may have in flight."""
         if not sender.block_decisions:
-            return self.credits
+            return self.options.credits
         blocks_per_update = self.state.trainer.batch_decisions / len(self.queue.senders) / sender.block_decisions
-        wanted = max(self.credits, math.ceil(blocks_per_update) + 1)
+        wanted = max(self.options.credits, math.ceil(blocks_per_update) + 1)
         if not self.ready:  # no block is queued, so none becomes stale in the queue
             return wanted
-        return max(1, math.floor(min(wanted, self.staleness_limit.blocks_in_time(blocks_per_update))))
+        return max(1, math.floor(min(wanted, updates_in_flight(self.max_staleness) * blocks_per_update)))
+
+
+def updates_in_flight(max_staleness: float) -> float:
+    """Return how many updates' worth of blocks may be in flight without any of them becoming too stale.
+
+    By Little's law, a segment that enters behind n - 1 others of an update each is n - 1 updates stale when it is
+    learned from. So `max_staleness` + 1 updates fit, less a margin from two updates on.
+    """
+    most = max_staleness + 1
+    return min(most, max(2.0, _TARGET_SHARE * most))

@@ -10,16 +10,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from attrs import define, field, frozen
+from attrs import define, field
 
 from ludus._learning.data_parallel import GroupFormation, HelperPool
 from ludus._learning.intake import SegmentIntake
 from ludus._learning.publisher import PendingReset, Publisher
-from ludus._learning.state import LearnerMetrics, LearnerState
+from ludus._learning.state import LearnerMetrics, LearnerOptions, LearnerState
 from ludus._messaging.messages import (
     CheckpointAck,
     FreezeRequest,
@@ -35,34 +35,12 @@ from ludus._messaging.messages import (
     Welcome,
 )
 from ludus._sampling.segment_layout import SegmentLayout
-from ludus._training_budget import TrainingBudget
 from ludus.algorithm import Trainer
 from ludus.errors import ContractError
 from ludus.launcher import COORDINATOR, Link, SharedMemory, learner_name
 
 _HELLO_INTERVAL_S = 1.0
 _MAX_FAILED_UPDATES = 3  # in a row; the weights must be broken then
-
-
-@frozen(kw_only=True)
-class LearnerOptions:
-    """Options of a learner.
-
-    Args:
-        credits: Blocks each sampler may have in flight; more if an update takes more, fewer if they would be too stale.
-        max_staleness: Largest staleness of segments that are learned from, unless the trainer learns off-policy.
-        freeze_every_decisions: Decisions between two models; 0: only on request of the coordinator.
-        checkpoint_s: Seconds between checkpoints.
-        budget: Training budget of the run; drives schedules.
-        manifest: Entries of every model's manifest.
-    """
-
-    credits: int
-    max_staleness: int
-    freeze_every_decisions: int
-    checkpoint_s: float
-    budget: TrainingBudget = field(factory=TrainingBudget)
-    manifest: Mapping[str, Any] = field(factory=dict)
 
 
 @define
@@ -101,13 +79,11 @@ class Learner:
     _failed_updates: int = field(init=False, default=0)  # in a row
 
     def __attrs_post_init__(self) -> None:
-        options = self.options
-        self.state = LearnerState(trainer=self.make_trainer(0, ""), budget=options.budget)
+        self.state = LearnerState(trainer=self.make_trainer(0, ""), budget=self.options.budget)
         self.intake = SegmentIntake(
             player=self.player,
             layout=self.layout,
-            credits=options.credits,
-            max_staleness=options.max_staleness,
+            options=self.options,
             state=self.state,
             metrics=self.metrics,
             link=self.link,
@@ -116,9 +92,7 @@ class Learner:
         self._publisher = Publisher(
             player=self.player,
             run_dir=self.run_dir,
-            freeze_every_decisions=options.freeze_every_decisions,
-            checkpoint_s=options.checkpoint_s,
-            manifest=options.manifest,
+            options=self.options,
             make_trainer=self.make_trainer,
             state=self.state,
             metrics=self.metrics,
@@ -189,8 +163,10 @@ class Learner:
         state, resume = self.state, welcome.resume
         state.models, state.other_decisions = resume.models, welcome.other_decisions
         self._publisher.restore(resume)
-        if resume.must_reset(state.generation):
-            state.version = resume.version_before_reset(state.version)
+        # A reset commits the last model of the old generation before the first checkpoint of the new one. A learner
+        # that died in between repeats the reset.
+        if resume.generation > state.generation:
+            state.version = max(state.version, resume.version)  # versions never repeat
             self._begin_generation(resume.generation, self.make_trainer(resume.generation, resume.init))
         state.start_clock(now_s=self.clock(), elapsed_s=welcome.elapsed_s)
         self._publisher.publish()

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from attrs import define, evolve, field, frozen
+from attrs import asdict, define, evolve, field, frozen
 
-from ludus._learning.state import LearnerMetrics, LearnerState, LearnerTotals
+from ludus._learning.state import LearnerMetrics, LearnerOptions, LearnerState, LearnerTotals
 from ludus._messaging.messages import Checkpoint, CheckpointAck, FreezeRequest, ModelAck, ModelFrozen
 from ludus._store.model_files import load_checkpoint, prune_checkpoints, save_arrays, save_checkpoint, wrap_file_errors
 from ludus.algorithm import Trainer
@@ -46,9 +46,7 @@ class Publisher:
     Args:
         player: Name of the player.
         run_dir: Run folder; models and checkpoints are written into its subfolders.
-        freeze_every_decisions: Decisions between two models; 0: only on request of the coordinator.
-        checkpoint_s: Seconds between checkpoints.
-        manifest: Entries of every model's manifest.
+        options: Options of the learner.
         make_trainer: Makes a trainer from the number of a generation and the hash of the model to start from, empty
             for the start weights of the run.
         state: State of the learner.
@@ -63,9 +61,7 @@ class Publisher:
 
     player: str
     run_dir: Path
-    freeze_every_decisions: int
-    checkpoint_s: float
-    manifest: Mapping[str, Any]
+    options: LearnerOptions
     make_trainer: Callable[[int, str], Trainer]
     state: LearnerState
     metrics: LearnerMetrics
@@ -109,11 +105,11 @@ class Publisher:
             RunError: The files cannot be written.
         """
         state = self.state
-        if 0 < self.freeze_every_decisions <= state.decisions - state.frozen_decisions:
+        if 0 < self.options.freeze_every_decisions <= state.decisions - state.frozen_decisions:
             self.freeze()
             return
         # a replay buffer of half a gigabyte takes seconds to write: checkpoints must not take most of the time
-        interval_s = max(self.checkpoint_s, self._checkpoint_duration_s / _CHECKPOINT_SHARE)
+        interval_s = max(self.options.checkpoint_s, self._checkpoint_duration_s / _CHECKPOINT_SHARE)
         if self.clock() - self._checkpointed_s > interval_s:
             self.save_checkpoint()
 
@@ -125,7 +121,7 @@ class Publisher:
         """
         arrays = {f"weights/{name}": array for name, array in self.state.weights.items()}
         arrays |= {f"state/{name}": array for name, array in self.state.trainer.state().items()}
-        counters = self.state.counters() | self.metrics.totals.as_dict()
+        counters = self.state.counters() | asdict(self.metrics.totals)
         started_s = self.clock()
         with wrap_file_errors(self.run_dir):
             path, digest = save_checkpoint(self._folder, arrays, counters)
@@ -163,7 +159,7 @@ class Publisher:
         state = self.state
         state.models += 1
         with wrap_file_errors(self.run_dir):
-            digest = save_arrays(self.run_dir / "models", state.weights, {**self.manifest, **self._position})
+            digest = save_arrays(self.run_dir / "models", state.weights, {**self.options.manifest, **self._position})
         state.frozen_decisions = state.decisions
         frozen = ModelFrozen(number=state.models, hash=digest, generation=state.generation, **self._position)
         if request is not None:

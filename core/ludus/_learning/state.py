@@ -1,18 +1,40 @@
-"""The state of a learner (trainer, weights and counters) and its metrics. The parts of a learner share one instance."""
+"""The options, the state (trainer, weights and counters) and the metrics of a learner, which its parts share."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
-from attrs import asdict, define, evolve, field, fields
+from attrs import define, evolve, field, fields, frozen
 
 from ludus._training_budget import TrainingBudget
 from ludus.algorithm import Trainer, UpdateResult, Weights
 
 REPORT_INTERVAL_S = 1.0
 _SAVED_COUNTERS = ("version", "decisions", "frozen_decisions", "generation", "generation_version")  # in checkpoints
+
+
+@frozen(kw_only=True)
+class LearnerOptions:
+    """Options of a learner.
+
+    Args:
+        credits: Blocks each sampler may have in flight; more if an update takes more, fewer if they would be too stale.
+        max_staleness: Largest staleness of segments that are learned from, unless the trainer learns off-policy.
+        freeze_every_decisions: Decisions between two models; 0: only on request of the coordinator.
+        checkpoint_s: Seconds between checkpoints.
+        budget: Training budget of the run; drives schedules.
+        manifest: Entries of every model's manifest.
+    """
+
+    credits: int
+    max_staleness: int
+    freeze_every_decisions: int
+    checkpoint_s: float
+    budget: TrainingBudget = field(factory=TrainingBudget)
+    manifest: Mapping[str, Any] = field(factory=dict)
 
 
 @define
@@ -30,10 +52,6 @@ class LearnerTotals:
     samples: int = 0
     updates: int = 0
     gradient_steps: int = 0
-
-    def as_dict(self) -> dict[str, float]:
-        """Return the counters by name."""
-        return {name: float(count) for name, count in asdict(self).items()}
 
     @classmethod
     def from_dict(cls, counters: Mapping[str, float]) -> LearnerTotals:
@@ -174,9 +192,9 @@ class LearnerState:
         self.version += 1
         self.generation_version = self.version
 
-    def counters(self) -> dict[str, float]:
+    def counters(self) -> dict[str, int]:
         """Return the counters that a checkpoint stores."""
-        return {name: float(getattr(self, name)) for name in _SAVED_COUNTERS}
+        return {name: getattr(self, name) for name in _SAVED_COUNTERS}
 
     def restore(self, counters: Mapping[str, float]) -> None:
         """Set the counters to those of a checkpoint."""

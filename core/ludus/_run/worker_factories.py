@@ -11,7 +11,8 @@ from typing import Any
 
 from ludus._config.sections import RunConfig
 from ludus._learning.data_parallel import GroupFormation, HelperWorker
-from ludus._learning.learner import Learner, LearnerOptions
+from ludus._learning.learner import Learner
+from ludus._learning.state import LearnerOptions
 from ludus._plugins.error_wrapping import close_environment
 from ludus._run.context import RunContext
 from ludus._run.factories import make_agent, make_algorithm, make_environment, make_networks, make_service
