@@ -19,6 +19,7 @@ from ludus._plugins.manager import BUILT_IN_COMMANDS, load_plugins
 from ludus._version import __version__
 from ludus.errors import LudusError, PluginError
 from ludus.printing import printable
+from ludus.signals import terminate_children
 
 _INSTALL_HINT = "Commands come with plugins (pip install ludus-…); `ludus --help` lists those that are installed."
 _CLOSED_PIPE = 141  # exit status that shells use for SIGPIPE
@@ -113,6 +114,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # The interpreter flushes again at exit, which must not raise.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return _CLOSED_PIPE
+    finally:
+        terminate_children()
     return status
 
 

@@ -49,6 +49,7 @@ class RunLock:
             raise RunError(
                 f"{run_dir} is in use by pid {holder}; stop that run first, or choose another folder"
             ) from None
+        _held.add(self._handle)
         os.ftruncate(self._handle, 0)
         os.pwrite(self._handle, f"{os.getpid()}\n".encode(), 0)
 
@@ -69,8 +70,22 @@ class RunLock:
     def release(self) -> None:
         """Release the lock; releasing twice is harmless."""
         if self._handle >= 0:
+            _held.discard(self._handle)
             os.close(self._handle)
             self._handle = -1
+
+
+_held: set[int] = set()  # file descriptors of the locks that this process holds
+
+
+def _forget_locks() -> None:
+    """Close the locks in a forked child: a child of a game that survives the run must not keep them."""
+    for handle in _held:
+        os.close(handle)
+    _held.clear()
+
+
+os.register_at_fork(after_in_child=_forget_locks)
 
 
 def connect_writer(run_dir: Path, *, create: bool) -> sqlite3.Connection:

@@ -183,6 +183,8 @@ class _Worker:
 
     def close_socket(self) -> None:
         """Close the socket, on which the worker exits."""
+        with suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)  # also where a child of another game has inherited it
         self._socket.close()
 
     def terminate(self) -> None:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import faulthandler
 import gc
 import logging
-import signal
 import sys
 import time
 import traceback
@@ -17,6 +15,7 @@ from pathlib import Path
 from attrs import frozen
 from ludus.errors import ConfigError, LudusError, PluginError, RunError
 from ludus.launcher import COORDINATOR, Worker, WorkerContext, WorkerEnv, WorkerSpec
+from ludus.signals import protect_worker, terminate_children
 from ludus.wire import Failure, Heartbeat
 from ludus.workers import make_worker
 
@@ -102,9 +101,7 @@ def run_process(
         command_line: The command line; None for that of the process.
     """
     arguments = WorkerArguments(**vars(_parser().parse_args(command_line)))
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole terminal; the coordinator handles it
-    # A clean stop is a message, a hard one SIGKILL. SIGTERM only writes a traceback to the log (file descriptor 2).
-    faulthandler.register(signal.SIGTERM, file=2, all_threads=True)
+    protect_worker()  # a clean stop is a message, a hard one SIGKILL; SIGTERM only writes a traceback to the log
     die_with_parent(arguments.parent)
     set_process_title(arguments.name)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
@@ -124,6 +121,7 @@ def run_process(
         return 1
     finally:
         endpoint.close()
+        terminate_children()
     return 0
 
 
