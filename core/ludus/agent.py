@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
-from ludus.environment import Leaves
+from ludus.environment import EnvironmentSpec, Leaves
+from ludus.spaces import random_actions
 
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["Agent", "EvaluatingAgent"]
+__all__ = ["Agent", "EvaluatingAgent", "RandomAgent"]
 
 
 class Agent(Protocol):
@@ -63,3 +64,30 @@ class EvaluatingAgent(Agent, Protocol):
             Actions, as `act` returns them, and the expected returns ``[n] float32`` in units of the environment's
             rewards, NaN where unknown.
         """
+
+
+class RandomAgent:
+    """Draws legal actions; see `ludus.spaces.random_actions`.
+
+    Args:
+        config: None; there are no options.
+        spec: Spec of the environment.
+        role: Role that the agent plays.
+    """
+
+    def __init__(self, config: None, *, spec: EnvironmentSpec, role: str) -> None:  # noqa: ARG002 - no options
+        self._space = spec.role(role).action_space
+
+    def act(
+        self,
+        observation: Leaves,  # noqa: ARG002 - the agent ignores observations
+        *,
+        action_mask: np.ndarray | None,
+        seat_ids: np.ndarray,
+        rng: np.random.Generator,
+    ) -> np.ndarray:
+        """Decide for n rows; see `Agent.act`."""
+        return random_actions(self._space, len(seat_ids), rng, mask=action_mask)
+
+    def reset(self, seat_ids: np.ndarray) -> None:
+        """Do nothing; the agent has no state."""

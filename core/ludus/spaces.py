@@ -9,7 +9,15 @@ from gymnasium import Space, spaces
 
 from ludus.errors import ContractError
 
-__all__ = ["action_dtype", "action_width", "is_continuous", "label_sizes", "leaf_spaces", "legal_actions"]
+__all__ = [
+    "action_dtype",
+    "action_width",
+    "is_continuous",
+    "label_sizes",
+    "leaf_spaces",
+    "legal_actions",
+    "random_actions",
+]
 
 
 def leaf_spaces(space: Space[Any] | None) -> dict[str, Space[Any]]:
@@ -100,3 +108,38 @@ def legal_actions(space: Space[Any], action: np.ndarray, mask: np.ndarray | None
             columns = np.cumsum(sizes) - sizes + np.where(inside, action, 0)
             inside &= np.take_along_axis(mask, columns, axis=-1)
     return np.asarray(inside.all(axis=-1))
+
+
+def random_actions(
+    space: Space[Any], rows: int, rng: np.random.Generator, *, mask: np.ndarray | None = None
+) -> np.ndarray:
+    """Return random legal actions, ``[rows, L] int64`` or ``[rows, D] float32``.
+
+    Labels are drawn uniformly among their legal choices, entries of a Box as Gymnasium samples them: uniformly between
+    two bounds, exponentially from a single bound, else from a normal distribution.
+
+    Args:
+        space: The action space.
+        rows: Number of actions.
+        rng: Generator of all random numbers.
+        mask: ``[rows, A] bool`` with a legal choice for every label; None: all actions are allowed. A Box has no mask.
+    """
+    if isinstance(space, spaces.Box):
+        return _random_reals(space, rows, rng)
+    sizes = label_sizes(space)
+    keys = rng.random((rows, sum(sizes)), np.float32)
+    if mask is not None:
+        keys += mask  # every legal choice exceeds every illegal one
+    labels = np.split(keys, np.cumsum(sizes)[:-1], axis=1)
+    return np.stack([label.argmax(axis=1) for label in labels], axis=1)
+
+
+def _random_reals(space: spaces.Box, rows: int, rng: np.random.Generator) -> np.ndarray:
+    low, high = space.low.ravel().astype(np.float64), space.high.ravel().astype(np.float64)
+    below, above = np.isfinite(low), np.isfinite(high)
+    bounded = below & above
+    drawn = rng.uniform(np.where(bounded, low, 0.0), np.where(bounded, high, 0.0), (rows, low.size))
+    if not bounded.all():
+        tail, normal = rng.standard_exponential(drawn.shape), rng.standard_normal(drawn.shape)
+        drawn = np.where(bounded, drawn, np.where(below, low + tail, np.where(above, high - tail, normal)))
+    return drawn.astype(np.float32)

@@ -7,7 +7,15 @@ import pytest
 from gymnasium import spaces
 from hypothesis import given, settings, strategies as st
 from ludus import ContractError
-from ludus.spaces import action_dtype, action_width, is_continuous, label_sizes, leaf_spaces, legal_actions
+from ludus.spaces import (
+    action_dtype,
+    action_width,
+    is_continuous,
+    label_sizes,
+    leaf_spaces,
+    legal_actions,
+    random_actions,
+)
 
 BOX = spaces.Box(-1, 1, (3,), np.float32)
 
@@ -123,3 +131,43 @@ def test_real_actions_are_legal_within_their_bounds():
     """Bounds are inclusive; a Box of any shape is flattened."""
     box = spaces.Box(np.array([[-1, 0]], np.float32), np.array([[1, 2]], np.float32))
     assert legal_actions(box, np.array([[1, 2], [0, 2.5]], np.float32)).tolist() == [True, False]
+
+
+def test_random_labels_are_uniform_among_the_legal():
+    """Of five choices three are legal; each is chosen in a third of 9,000 actions."""
+    mask = np.tile([True, False, True, False, True], (9000, 1))
+    chosen = random_actions(spaces.Discrete(5), 9000, np.random.default_rng(0), mask=mask)
+    counts = np.bincount(chosen[:, 0], minlength=5)
+    assert counts[[1, 3]].tolist() == [0, 0]
+    assert (abs(counts[[0, 2, 4]] - 3000) < 250).all()
+
+
+def test_random_labels_are_masked_each_on_its_own():
+    """Labels of two and three choices, one choice of each left."""
+    mask = np.tile([False, True, False, True, False], (50, 1))
+    space = spaces.MultiDiscrete([2, 3])
+    assert (random_actions(space, 50, np.random.default_rng(0), mask=mask) == [1, 1]).all()
+
+
+def test_random_labels_without_a_mask_use_every_choice():
+    """No mask means that all choices are legal."""
+    actions = random_actions(spaces.MultiDiscrete([2, 3]), 500, np.random.default_rng(0))
+    assert [sorted(set(column)) for column in actions.T.tolist()] == [[0, 1], [0, 1, 2]]
+
+
+@pytest.mark.parametrize(
+    ("low", "high"), [([-2, 1], [3, 2]), ([-2, 1, -np.inf, -np.inf], [3, np.inf, 5, np.inf]), ([20, 5], [np.inf, 6])]
+)
+def test_random_reals_stay_inside_and_fill_their_bounds(low, high):
+    """Bounded, half-bounded and free entries of a Box."""
+    box = spaces.Box(np.array(low, np.float32), np.array(high, np.float32))
+    actions = random_actions(box, 4000, np.random.default_rng(0))
+    assert actions.dtype == np.float32
+    assert all(box.contains(action) for action in actions)
+    for column, lower, upper in zip(actions.T, low, high, strict=True):
+        if np.isfinite(lower):
+            assert column.min() < lower + 0.1
+        if np.isfinite(upper):
+            assert column.max() > upper - 0.1
+        if not np.isfinite([lower, upper]).any():
+            assert abs(column.mean()) < 0.1

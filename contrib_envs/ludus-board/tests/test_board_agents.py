@@ -6,16 +6,13 @@ import functools
 
 import numpy as np
 import pytest
-from gymnasium import spaces
-from ludus import EnvironmentSpec, Role
-from ludus.agent import EvaluatingAgent
+from ludus.agent import EvaluatingAgent, RandomAgent
 from ludus_board import bitboard
 from ludus_board.config import MinimaxConfig
 from ludus_board.environment import BoardEnvironment, make_connect4, make_tictactoe
 from ludus_board.minimax import MinimaxAgent, move_values
 from ludus_board.perfect import PerfectAgent
 from ludus_board.plugin import ludus_register_agents
-from ludus_board.random_agent import RandomAgent
 
 WIDTH, HEIGHT = 7, 6  # of Connect Four
 LINES = ({0, 1, 2}, {3, 4, 5}, {6, 7, 8}, {0, 3, 6}, {1, 4, 7}, {2, 5, 8}, {0, 4, 8}, {2, 4, 6})  # of Tic-Tac-Toe
@@ -302,43 +299,6 @@ def test_the_table_is_that_of_a_slow_minimax():
 def slow_over(own: frozenset, other: frozenset) -> bool:
     """Return whether the match has ended, with `other` having moved last."""
     return len(own | other) == 9 or any(line <= other for line in LINES)
-
-
-def random_agent(space: spaces.Space) -> RandomAgent:
-    """Make a random agent for an action space."""
-    role = Role(name="player", observation_space=spaces.Discrete(1), action_space=space, teams=(0,))
-    return RandomAgent(None, spec=EnvironmentSpec(name="any", roles=(role,), turn="simultaneous"), role="player")
-
-
-def test_random_is_uniform_among_the_legal():
-    """Of five choices three are legal; each is chosen in a third of 9,000 decisions."""
-    mask = np.tile([True, False, True, False, True], (9000, 1))
-    counts = np.bincount(act(random_agent(spaces.Discrete(5)), np.zeros((9000, 1)), mask=mask)[:, 0], minlength=5)
-    assert counts[[1, 3]].tolist() == [0, 0]
-    assert (abs(counts[[0, 2, 4]] - 3000) < 250).all()
-
-
-def test_random_masks_each_label_on_its_own():
-    """Labels of two and three choices, one choice of each left."""
-    mask = np.tile([False, True, False, True, False], (50, 1))
-    assert (act(random_agent(spaces.MultiDiscrete([2, 3])), np.zeros((50, 1)), mask=mask) == [1, 1]).all()
-
-
-def test_random_without_a_mask_uses_every_choice():
-    """No mask means that all is legal."""
-    actions = act(random_agent(spaces.MultiDiscrete([2, 3])), np.zeros((500, 1)))
-    assert [sorted(set(column)) for column in actions.T.tolist()] == [[0, 1], [0, 1, 2]]
-
-
-def test_random_boxes_stay_inside_and_fill_their_bounds():
-    """Bounded, half-bounded and free entries of a continuous action."""
-    box = spaces.Box(np.array([-2, 1, -np.inf, -np.inf], np.float32), np.array([3, np.inf, 5, np.inf], np.float32))
-    actions = act(random_agent(box), np.zeros((4000, 1)))
-    assert actions.dtype == np.float32
-    assert all(box.contains(action) for action in actions)
-    assert actions[:, 0].min() < -1.9
-    assert actions[:, 0].max() > 2.9
-    assert abs(actions[:, 3].mean()) < 0.1
 
 
 def test_agents_name_the_environments_they_fit():

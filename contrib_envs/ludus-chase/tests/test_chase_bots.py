@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from ludus_chase.bot import make_bot, make_random
+from ludus.agent import RandomAgent
+from ludus_chase.bot import make_bot
 from ludus_chase.config import BotConfig, ChaseConfig
 from ludus_chase.environment import Chase
 from ludus_chase.plugin import ludus_register_agents
@@ -16,7 +17,7 @@ STRENGTHS = ("weak", "medium", "strong")
 def make_agent(name, environment, role):
     """Return an agent by its strength."""
     if name == "random":
-        return make_random(None, spec=environment.spec, role=role)
+        return RandomAgent(None, spec=environment.spec, role=role)
     return make_bot(BotConfig(strength=name), spec=environment.spec, role=role)
 
 

@@ -7,10 +7,9 @@ import time
 import numpy as np
 import pytest
 from ludus import ConfigError, ContractError, Playable, Scenario
-from ludus.agent import EvaluatingAgent
+from ludus.agent import EvaluatingAgent, RandomAgent
 from ludus.spaces import action_width, label_sizes
 from ludus.testing import check_environment
-from ludus_board.random_agent import RandomAgent
 from ludus_probes.environment import ROLE
 from ludus_probes.plugin import ludus_register_agents, ludus_register_environments
 

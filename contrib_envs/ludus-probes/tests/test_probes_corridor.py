@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from ludus_board.random_agent import RandomAgent
+from ludus.agent import RandomAgent
 from ludus_probes.corridor import right_actions
 from ludus_probes.environment import ROLE
 

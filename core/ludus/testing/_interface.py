@@ -13,9 +13,8 @@ from gymnasium import Space
 from ludus.environment import Leaves
 from ludus.errors import ContractError
 from ludus.interface import Interface, ScheduledInterface, SeatView, Spaces
-from ludus.spaces import action_dtype, action_width, label_sizes, leaf_spaces, legal_actions
+from ludus.spaces import action_dtype, action_width, label_sizes, leaf_spaces, legal_actions, random_actions
 from ludus.testing._errors import expect_type, require, require_array
-from ludus.testing._rollout import random_action
 from ludus.testing._synthetic import random_leaves, random_mask
 
 __all__ = ["check_interface", "check_view"]
@@ -179,8 +178,7 @@ class _InterfaceCheck:
 
     def _random_actions(self, mask: np.ndarray | None, rng: np.random.Generator) -> np.ndarray:
         """Return ``[n, L]`` random legal actions of the player."""
-        masks = [None] * self.script.seat_ids.size if mask is None else mask
-        return np.stack([random_action(self.bound.action, row, rng) for row in masks])
+        return random_actions(self.bound.action, self.script.seat_ids.size, rng, mask=mask)
 
     def check_row_independence(self, views: list[SeatView]) -> None:
         """Check that order, number and other rows of a batch have no effect on a row."""

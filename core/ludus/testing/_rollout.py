@@ -17,13 +17,12 @@ from typing import Any, TypeAlias
 
 import numpy as np
 from attrs import define, field, frozen
-from gymnasium import Space, spaces
 
 from ludus import _seeding
 from ludus.component import Component
 from ludus.environment import Environment, EnvironmentSpec, Role, Tick
 from ludus.errors import ContractError
-from ludus.spaces import action_width, label_sizes
+from ludus.spaces import action_width, label_sizes, random_actions
 
 __all__ = [
     "Actions",
@@ -38,7 +37,6 @@ __all__ = [
     "match_seed",
     "other_process_digests",
     "print_digests",
-    "random_action",
 ]
 
 Actions: TypeAlias = "dict[str, np.ndarray]"
@@ -83,8 +81,8 @@ class SeededActions:
         for match, seat in zip(*np.nonzero(role_tick.acting), strict=True):
             name = seat if self.seat_names is None else self.seat_names[role.name][seat]
             rng = _seeding.generator(int(seeds[match]), ticks[match], role.name, int(name))
-            mask = None if role_tick.action_mask is None else role_tick.action_mask[match, seat]
-            actions[match, seat] = random_action(role.action_space, mask, rng)
+            mask = None if role_tick.action_mask is None else role_tick.action_mask[match, seat][None]
+            actions[match, seat] = random_actions(role.action_space, 1, rng, mask=mask)[0]
         return actions
 
     def _idle_actions(self, role: Role, num_matches: int) -> np.ndarray:
@@ -96,17 +94,6 @@ class SeededActions:
         if self.fill_idle:
             actions[:] = np.array(sizes) - 1
         return actions
-
-
-def random_action(space: Space[Any], mask: np.ndarray | None, rng: np.random.Generator) -> np.ndarray:
-    """Return one legal action ``[L] int64``, or ``[D] float32`` of a Box."""
-    if isinstance(space, spaces.Box):
-        low, high = np.maximum(space.low, -10.0).ravel(), np.minimum(space.high, 10.0).ravel()
-        return (low + (high - low) * rng.random(len(low))).astype(np.float32)
-    sizes = label_sizes(space)
-    legal = np.ones(sum(sizes), bool) if mask is None else mask
-    labels = np.split(legal, np.cumsum(sizes)[:-1])
-    return np.array([rng.choice(np.flatnonzero(label)) for label in labels], np.int64)
 
 
 @define(kw_only=True)

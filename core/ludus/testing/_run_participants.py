@@ -23,11 +23,11 @@ from ludus.inference import Eager
 from ludus.interface import Spaces
 from ludus.network import RecurrentNetwork
 from ludus.records import Fixture
-from ludus.spaces import action_width, is_continuous, label_sizes, leaf_spaces, legal_actions
+from ludus.spaces import action_width, is_continuous, label_sizes, leaf_spaces, legal_actions, random_actions
 from ludus.testing._algorithm import check_decision, check_fields
 from ludus.testing._errors import expect_type, require
 from ludus.testing._interface import check_view
-from ludus.testing._rollout import Rollout, SeededActions, TickCheck, random_action
+from ludus.testing._rollout import Rollout, SeededActions, TickCheck
 from ludus.testing._synthetic import random_leaves
 
 if TYPE_CHECKING:
@@ -69,9 +69,8 @@ class _RandomActor:
 
     def act(self, seats: Seats, rewards: SeatRewards) -> np.ndarray:  # noqa: ARG002 - required by the protocol
         """Return random legal actions."""
-        space, masks = self.role.action_space, seats.tick.action_mask
-        legal = [None] * seats.match_indices.size if masks is None else seats.take(masks)
-        return np.stack([random_action(space, mask, self.rng) for mask in legal])
+        mask = None if seats.tick.action_mask is None else seats.take(seats.tick.action_mask)
+        return random_actions(self.role.action_space, seats.match_indices.size, self.rng, mask=mask)
 
     def end_seats(self, seats: Seats, rewards: SeatRewards, *, terminated: np.ndarray, truncated: np.ndarray) -> None:
         """Do nothing."""

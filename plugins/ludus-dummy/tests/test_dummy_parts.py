@@ -10,16 +10,15 @@ import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
-from ludus import ContractError, Role, WorkerError
+from ludus import ContractError, WorkerError
 from ludus.__main__ import main
-from ludus.environment import EnvironmentSpec
 from ludus.interface import SeatView, Spaces
 from ludus.launcher import Session, WorkerSpec
 from ludus.metrics import Metric
 from ludus.network import NetworkRequest
 from ludus.runs import open_run
 from ludus.testing import FakeLeague, check_interface, check_matchmaker, check_rating, fake_player, opponent_shares
-from ludus_dummy.agents import Perfect, Random
+from ludus_dummy.agents import Perfect
 from ludus_dummy.config import (
     CountConfig,
     GuessConfig,
@@ -110,38 +109,6 @@ def test_reverse_rejects_real_valued_actions():
 def observe_remainder(missing):
     """Return 500 rows that observe the same remainder, with their masks."""
     return {"obs": np.tile(np.eye(11, dtype=np.float32)[missing], (500, 1))}, np.tile(np.arange(3) < missing, (500, 1))
-
-
-def test_random_is_uniform_among_legal_actions():
-    """One of three choices is masked; each of the others is taken in about half of 500 decisions."""
-    observation, mask = observe_remainder(2)
-    agent = Random(None, spec=COUNT, role="player")
-    chosen = agent.act(observation, action_mask=mask, seat_ids=STREAMS, rng=np.random.default_rng(0))[:, 0]
-    counts = np.bincount(chosen, minlength=3)
-    assert counts[2] == 0
-    assert 200 < counts[0] < 300
-
-
-@pytest.mark.parametrize(
-    ("bounds", "filled"),
-    [
-        (([1, -2], [3, 2]), ([1, -2], [3, 2])),
-        (([-np.inf, 5], [np.inf, np.inf]), ([-1, 5], [1, 7])),
-        (([-np.inf, -np.inf], [5, -9]), ([-1, -11], [5, -9])),
-    ],
-)
-def test_random_fills_boxes(bounds, filled):
-    """Real-valued actions lie within their bounds, on both halves; missing bounds are replaced by bounds near 0."""
-    box = spaces.Box(*(np.array(bound, np.float32) for bound in bounds))
-    role = Role(name="player", observation_space=spaces.Discrete(2), action_space=box, teams=(0,))
-    spec = EnvironmentSpec(name="any", roles=(role,), turn="simultaneous")
-    agent = Random(None, spec=spec, role="player")
-    chosen = agent.act({}, action_mask=None, seat_ids=STREAMS, rng=np.random.default_rng(0))
-    assert chosen.dtype == np.float32
-    low, high = np.array(filled)
-    assert (chosen.min(0) >= low).all()
-    assert (chosen.max(0) <= high).all()
-    assert chosen.mean(0) == pytest.approx((low + high) / 2, abs=0.3)
 
 
 @pytest.mark.parametrize(("missing", "added"), [(1, 1), (3, 3), (5, 1), (10, 2)])

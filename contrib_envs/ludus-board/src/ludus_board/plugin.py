@@ -30,7 +30,7 @@ def ludus_register_agents() -> list[Component]:
     return [
         Component(
             name="random",
-            factory="ludus_board.random_agent:RandomAgent",
+            factory="ludus.agent:RandomAgent",
             summary="uniform among the legal actions, in any environment",
         ),
         Component(

@@ -33,7 +33,7 @@ def ludus_register_agents() -> list[Component]:
         ),
         Component(
             name="chase-random",
-            factory="ludus_chase.bot:make_random",
+            factory="ludus.agent:RandomAgent",
             summary="any legal action",
             environments=("chase",),
         ),

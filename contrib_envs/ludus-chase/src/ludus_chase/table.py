@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from ludus.agent import Agent
+from ludus.agent import Agent, RandomAgent
 from ludus.environment import EnvironmentSpec, RoleTick
 
-from ludus_chase.bot import make_bot, make_random
+from ludus_chase.bot import make_bot
 from ludus_chase.config import BotConfig, ChaseConfig
 from ludus_chase.environment import Chase
 
@@ -54,7 +54,7 @@ def mean_mouse_points(
 
 def _agent(name: str, spec: EnvironmentSpec, role: str) -> Agent:
     if name == "random":
-        return make_random(None, spec=spec, role=role)
+        return RandomAgent(None, spec=spec, role=role)
     return make_bot(BotConfig(strength=name), spec=spec, role=role)
 
 

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 from attrs import define, field
-from gymnasium import spaces
 from ludus.environment import Environment, Role, RoleTick, Tick
 from ludus.runs import match_seeds
-from ludus.spaces import action_dtype, action_width, label_sizes
+from ludus.spaces import action_dtype, action_width, random_actions
 
 from ludus_bench.timing import Stopwatch
 
 __all__ = ["RandomPlay"]
-
-_MAX_ACTION = 10.0  # replaces an infinite bound of a Box
 
 
 @define
@@ -84,17 +81,7 @@ class RandomPlay:
         return match_seeds(0, np.arange(self._started - count, self._started))
 
     def _sample_actions(self, role: Role, tick: RoleTick) -> None:
-        space, actions = role.action_space, self._actions[role.name]
-        if isinstance(space, spaces.Box):
-            low = np.maximum(space.low, -_MAX_ACTION).ravel()
-            high = np.minimum(space.high, _MAX_ACTION).ravel()
-            actions[:] = low + (high - low) * self._rng.random(actions.shape, np.float32)
-            return
-        sizes = label_sizes(space)
-        keys = self._rng.random((*actions.shape[:2], sum(sizes)), np.float32)
-        if tick.action_mask is not None:
-            keys += tick.action_mask  # every legal choice exceeds every illegal one
-        end = 0
-        for label, size in enumerate(sizes):
-            keys[..., end : end + size].argmax(axis=-1, out=actions[..., label])
-            end += size
+        actions, mask = self._actions[role.name], tick.action_mask
+        rows = tick.acting.size
+        mask = None if mask is None else mask.reshape(rows, -1)
+        actions[:] = random_actions(role.action_space, rows, self._rng, mask=mask).reshape(actions.shape)

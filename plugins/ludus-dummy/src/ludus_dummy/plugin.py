@@ -57,7 +57,7 @@ def ludus_register_agents() -> list[Component]:
     """Register a random agent for any game and a perfect one for ``dummy-count``."""
     return [
         Component(
-            name="dummy-random", factory="ludus_dummy.agents:Random", summary="Chooses uniformly among legal actions."
+            name="dummy-random", factory="ludus.agent:RandomAgent", summary="Chooses uniformly among legal actions."
         ),
         Component(
             name="dummy-perfect",
