@@ -205,11 +205,56 @@ class Mixed(ParallelEnv):
 '''
 
 
+EXITS = '''
+"""Every living agent earns 1 a tick; agents leave on given ticks, and the limit truncates the others."""
+
+import numpy as np
+from gymnasium import spaces
+from pettingzoo import ParallelEnv
+
+
+class Exits(ParallelEnv):
+    metadata = {"name": "exits_v0", "is_parallelizable": True}
+    render_mode = None
+
+    def __init__(self, ends, limit=4, team_reward=0.0):
+        self.possible_agents = list(ends)
+        self.ends, self.limit, self.team_reward = ends, limit, team_reward
+
+    def observation_space(self, agent):
+        return spaces.Box(0, 99, (1,), np.float32)
+
+    def action_space(self, agent):
+        return spaces.Discrete(2)
+
+    def observations(self, agents):
+        return {agent: np.full(1, self.now, np.float32) for agent in agents}, {agent: {} for agent in agents}
+
+    def reset(self, seed=None, options=None):
+        self.agents, self.now = self.possible_agents[:], 0
+        return self.observations(self.agents)
+
+    def step(self, actions):
+        self.now += 1
+        played = self.agents
+        ended = {agent: self.ends[agent][1] if self.now == self.ends[agent][0] else "" for agent in played}
+        terminated = {agent: how == "terminated" for agent, how in ended.items()}
+        truncated = {agent: how == "truncated" or self.now == self.limit for agent, how in ended.items()}
+        rewards = {agent: 1.0 for agent in played}
+        if self.now == self.limit and self.team_reward:
+            rewards |= dict.fromkeys(self.possible_agents, self.team_reward)
+        self.agents = [agent for agent in played if not (terminated[agent] or truncated[agent])]
+        observed, infos = self.observations(played)
+        return observed, rewards, terminated, truncated, infos
+'''
+
+
 @pytest.fixture(autouse=True)
 def toys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make ``toy_chase``, ``toy_elimination``, ``toy_mixed`` and ``toy_numbered`` importable."""
+    """Make ``toy_chase``, ``toy_elimination``, ``toy_exits``, ``toy_mixed`` and ``toy_numbered`` importable."""
     (tmp_path / "toy_chase.py").write_text(CHASE)
     (tmp_path / "toy_elimination.py").write_text(ELIMINATION)
+    (tmp_path / "toy_exits.py").write_text(EXITS)
     (tmp_path / "toy_mixed.py").write_text(MIXED)
     (tmp_path / "toy_numbered.py").write_text(NUMBERED)
     monkeypatch.syspath_prepend(str(tmp_path))

@@ -211,7 +211,7 @@ def test_only_known_checks_are_removed() -> None:
 def test_checks_are_removed_by_option(unwrap) -> None:
     """They are removed unless `unwrap` is False."""
     given = {"id": "classic/connect_four_v3", "options": {}, "api": "aec", "max_ticks": 0, "teams": {}}
-    game = make_game(**given, outcome="total", unwrap=unwrap)
+    game = make_game(**given, outcome="total", dead_agents="end", unwrap=unwrap)
     assert (game._env is game._env.unwrapped) == unwrap
 
 

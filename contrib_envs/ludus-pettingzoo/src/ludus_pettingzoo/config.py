@@ -48,3 +48,9 @@ class PettingZooConfig:
         one_of("total", "last", "positive"),
         help="winners: highest total reward of a match, highest reward of its last tick, or every total above 0",
     )
+    dead_agents: str = option(
+        "end",
+        one_of("end", "wait"),
+        help="rewards of dead agents: end: the last decision gets those up to the death, later ones are not learned "
+        "from; wait: it gets all rewards until the match ends",
+    )

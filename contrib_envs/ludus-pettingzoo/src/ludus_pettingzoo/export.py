@@ -7,7 +7,7 @@ the form that `sample` of the action space takes: ``[A] int8``, or a tuple of su
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -84,18 +84,27 @@ class _SingleMatch:
         self.tick = self.env.step(self._actions)
 
     @property
-    def terminated(self) -> bool:
-        return bool(self.tick.terminated[0])
+    def is_running(self) -> bool:
+        return not (self.tick.terminated[0] or self.tick.truncated[0])
 
-    @property
-    def truncated(self) -> bool:
-        return bool(self.tick.truncated[0])
+    def endings(self, agents: Iterable[str]) -> dict[str, tuple[bool, bool]]:
+        """Return whether each agent is terminated and whether it is truncated on this tick."""
+        return {agent: self._ending(*self.seats[agent]) for agent in agents}
+
+    def _ending(self, role: Role, seat: int) -> tuple[bool, bool]:
+        seen = self.tick.roles[role.name]
+        if seen.terminated is not None and seen.truncated is not None:
+            terminated, truncated = bool(seen.terminated[0, seat]), bool(seen.truncated[0, seat])
+            if terminated or truncated:
+                return terminated, truncated
+        return bool(self.tick.terminated[0]), bool(self.tick.truncated[0])
 
     def acting(self) -> list[str]:
         return [agent for agent, (role, i) in self.seats.items() if self.tick.roles[role.name].acting[0, i]]
 
-    def rewards(self) -> dict[str, float]:
-        return {agent: float(self.tick.roles[role.name].reward[0, i]) for agent, (role, i) in self.seats.items()}
+    def rewards(self, agents: Iterable[str]) -> dict[str, float]:
+        seats = {agent: self.seats[agent] for agent in agents}
+        return {agent: float(self.tick.roles[role.name].reward[0, i]) for agent, (role, i) in seats.items()}
 
     def observe(self, agent: str, *, acting: bool) -> Any:
         role, seat = self.seats[agent]
@@ -158,11 +167,11 @@ class _LudusAec(AECEnv[str, Any, Any]):  # type: ignore[misc]
         self._skip_to_decision()
 
     def observe(self, agent: str) -> Any:
-        return self._match.observe(agent, acting=agent == self.agent_selection and self._is_running())
+        return self._match.observe(agent, acting=agent == self.agent_selection and agent in self._waiting)
 
     def step(self, action: Any) -> None:
         agent = self.agent_selection
-        if not self._is_running():
+        if self.terminations[agent] or self.truncations[agent]:
             self._was_dead_step(action)
             return
         self._cumulative_rewards[agent] = 0.0
@@ -177,21 +186,20 @@ class _LudusAec(AECEnv[str, Any, Any]):  # type: ignore[misc]
         self._accumulate_rewards()
 
     def _skip_to_decision(self) -> None:
-        """Advance to the next decision, and select its first agent."""
-        while not (waiting := self._match.acting()) and self._is_running():
+        """Advance to the next decision, and select its first agent, or an agent that ended before it."""
+        while not (waiting := self._match.acting()) and self._match.is_running:
             self._advance()
         self._waiting = waiting
         self.agent_selection = waiting[0] if waiting else self.agents[0]
+        self._deads_step_first()
 
     def _advance(self) -> None:
         self._match.advance()
-        for agent, reward in self._match.rewards().items():
+        living = [agent for agent in self.agents if not (self.terminations[agent] or self.truncations[agent])]
+        for agent, reward in self._match.rewards(living).items():
             self.rewards[agent] += reward
-        self.terminations = dict.fromkeys(self.agents, self._match.terminated)
-        self.truncations = dict.fromkeys(self.agents, self._match.truncated)
-
-    def _is_running(self) -> bool:
-        return not (self._match.terminated or self._match.truncated)
+        for agent, (terminated, truncated) in self._match.endings(living).items():
+            self.terminations[agent], self.truncations[agent] = terminated, truncated
 
     def render(self) -> str | None:
         return self._match.render()
@@ -230,12 +238,12 @@ class _LudusParallel(ParallelEnv[str, Any, Any]):  # type: ignore[misc]
             self._match.act(agent, action)
         self._match.advance()
         played = self.agents
-        terminations = dict.fromkeys(played, self._match.terminated)
-        truncations = dict.fromkeys(played, self._match.truncated)
+        endings = self._match.endings(played)
+        terminations = {agent: terminated for agent, (terminated, _) in endings.items()}
+        truncations = {agent: truncated for agent, (_, truncated) in endings.items()}
         infos: dict[str, Any] = {agent: {} for agent in played}
-        rewards, observations = self._match.rewards(), self._observe()
-        if self._match.terminated or self._match.truncated:
-            self.agents = []
+        rewards, observations = self._match.rewards(played), self._observe()
+        self.agents = [agent for agent in played if not any(endings[agent])]
         return observations, rewards, terminations, truncations, infos
 
     def _observe(self) -> dict[str, Any]:

@@ -24,6 +24,7 @@ def make_game(
     max_ticks: int,
     teams: Mapping[str, Sequence[str]],
     outcome: str,
+    dead_agents: str,
 ) -> AecGame | ParallelGame:
     """Make a scalar game of one PettingZoo environment; arguments as in `PettingZooConfig`.
 
@@ -40,7 +41,7 @@ def make_game(
     agents = {a: AgentSpaces(env.observation_space(a), env.action_space(a)) for a in possible}
     seating = assign_seats(agents, teams=teams)
     game = ParallelGame if isinstance(env, ParallelEnv) else AecGame
-    return game(env, seating, max_ticks=max_ticks, outcome=outcome)
+    return game(env, seating, max_ticks=max_ticks, outcome=outcome, dead_agents=dead_agents)
 
 
 def _masks_in_infos(infos: Mapping[Hashable, Mapping[str, Any]]) -> bool:
@@ -60,16 +61,13 @@ class AecGame:
     Args:
         env: The environment.
         seating: Roles and seats of its agents.
-        max_ticks: Number of ticks after which to truncate; 0 means never.
-        outcome: Rule for the outcome, see `PettingZooConfig`.
+        **rules: Further arguments of `MatchState`.
     """
 
-    def __init__(self, env: AECEnv[Any, Any, Any], seating: Seating, *, max_ticks: int, outcome: str) -> None:
+    def __init__(self, env: AECEnv[Any, Any, Any], seating: Seating, **rules: Any) -> None:
         env.reset(seed=0)
         self._env = env
-        self._match = MatchState(
-            seating, masks_in_infos=_masks_in_infos(env.infos), max_ticks=max_ticks, outcome=outcome
-        )
+        self._match = MatchState(seating, masks_in_infos=_masks_in_infos(env.infos), **rules)
 
     @property
     def spec(self) -> EnvironmentSpec:
@@ -99,8 +97,10 @@ class AecGame:
         match.add_rewards(env.rewards)
         terminations, truncations = env.terminations, env.truncations
         if any(terminations.values()) or any(truncations.values()):
+            ended = match.end_agents(terminations, truncations)
             if self._end_if_over():
                 return
+            self._observe(agent for agent in ended if not match.ended[agent])  # truncated: bootstraps
             self._remove_dead_agents()
         self._select()
         if match.reached_max_ticks():
@@ -147,16 +147,14 @@ class ParallelGame:
     Args:
         env: The environment.
         seating: Roles and seats of its agents.
-        max_ticks: Number of ticks after which to truncate; 0 means never.
-        outcome: Rule for the outcome, see `PettingZooConfig`.
+        **rules: Further arguments of `MatchState`.
     """
 
-    def __init__(self, env: ParallelEnv[Any, Any, Any], seating: Seating, *, max_ticks: int, outcome: str) -> None:
+    def __init__(self, env: ParallelEnv[Any, Any, Any], seating: Seating, **rules: Any) -> None:
         _, infos = env.reset(seed=0)
         self._env = env
         self._living: list[Hashable] = []
-        self._ended_agents: set[Hashable] = set()  # some environments keep them in their list of agents
-        self._match = MatchState(seating, masks_in_infos=_masks_in_infos(infos), max_ticks=max_ticks, outcome=outcome)
+        self._match = MatchState(seating, masks_in_infos=_masks_in_infos(infos), **rules)
 
     @property
     def spec(self) -> EnvironmentSpec:
@@ -178,7 +176,6 @@ class ParallelGame:
         self._match.start()
         self._observe(observations, infos)
         self._living = list(self._env.agents)
-        self._ended_agents.clear()
         self._mark_acting(observations)
 
     def step(self) -> None:
@@ -188,8 +185,9 @@ class ParallelGame:
         observations, rewards, terminations, truncations, infos = env.step(actions)
         match.add_rewards(rewards)
         self._observe(observations, infos)
-        self._ended_agents.update(agent for agent in terminations if terminations[agent] or truncations[agent])
-        played, self._living = self._living, [agent for agent in env.agents if agent not in self._ended_agents]
+        match.end_agents(terminations, truncations)
+        played = self._living
+        self._living = [agent for agent in env.agents if agent not in match.ended]  # some environments keep dead agents
         if not self._living:
             match.end(truncated=_is_truncated(played, terminations, truncations))
             return

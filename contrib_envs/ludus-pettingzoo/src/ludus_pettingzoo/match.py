@@ -30,6 +30,8 @@ class SeatAdapter:
         "_is_nested",
         "_mask_in_observation",
         "_reward",
+        "_terminated",
+        "_truncated",
         "_write",
         "_write_mask",
         "read_action",
@@ -49,6 +51,9 @@ class SeatAdapter:
         self._write_mask = _reject_mask if is_continuous(its_spaces.action) else mask_writer(mask)
         self._acting = role.acting[seat]
         self._reward = role.reward[seat]
+        assert role.terminated is not None
+        assert role.truncated is not None
+        self._terminated, self._truncated = role.terminated[seat], role.truncated[seat]
 
     def observe(self, observation: Any, info: Mapping[str, Any]) -> None:
         """Write an observation and its action mask."""
@@ -63,6 +68,11 @@ class SeatAdapter:
         """Write the reward of the seat."""
         self._reward[...] = reward
 
+    def end(self, *, terminated: bool) -> None:
+        """Mark the seat as terminated on this tick, else as truncated."""
+        self._terminated[...] = terminated
+        self._truncated[...] = not terminated
+
 
 class MatchState:
     """Seats, rewards and the end of one match.
@@ -72,9 +82,15 @@ class MatchState:
         masks_in_infos: Whether the infos hold action masks; agents with Box actions have none.
         max_ticks: Number of ticks after which to truncate; 0 means never.
         outcome: Rule for the outcome, see `PettingZooConfig`.
+        dead_agents: When the seats of dead agents end, see `PettingZooConfig`.
+
+    Attributes:
+        ended: Agents that have ended → whether they were terminated, else truncated.
     """
 
-    def __init__(self, seating: Seating, *, masks_in_infos: bool, max_ticks: int, outcome: str) -> None:
+    def __init__(
+        self, seating: Seating, *, masks_in_infos: bool, max_ticks: int, outcome: str, dead_agents: str
+    ) -> None:
         self.masked_roles = frozenset(
             agent_seat.role
             for agent_seat in seating.agent_seats
@@ -84,6 +100,8 @@ class MatchState:
         self._seating = seating
         self._max_ticks = max_ticks
         self._outcome = outcome
+        self._dead_agents = dead_agents
+        self.ended: dict[Hashable, bool] = {}
         self._ticks = 0
         self._zeros = [0.0] * (1 + max(agent_seat.team for agent_seat in seating.agent_seats))
         self._total = self._zeros[:]
@@ -105,8 +123,9 @@ class MatchState:
         self.seats = {agent_seat.agent: SeatAdapter(agent_seat, arrays) for agent_seat in self._seating.agent_seats}
 
     def start(self) -> None:
-        """Reset ticks and total rewards."""
+        """Reset ticks, total rewards and ended agents."""
         self._ticks = 0
+        self.ended.clear()
         self._total = self._zeros[:]
 
     def add_rewards(self, rewards: Mapping[Hashable, Any]) -> None:
@@ -128,8 +147,24 @@ class MatchState:
         """Return whether the match must be truncated on this tick."""
         return self._ticks == self._max_ticks
 
+    def end_agents(self, terminations: Mapping[Hashable, bool], truncations: Mapping[Hashable, bool]) -> list[Hashable]:
+        """Add the agents that end on this tick to `ended`, and return them."""
+        agents = [
+            agent
+            for agent in {**terminations, **truncations}
+            if agent not in self.ended and (terminations.get(agent) or truncations.get(agent))
+        ]
+        for agent in agents:
+            self.ended[agent] = bool(terminations.get(agent))
+            if self._dead_agents == "end":
+                self.seats[agent].end(terminated=self.ended[agent])
+        return agents
+
     def end(self, *, truncated: bool) -> None:
         """Write the end of the match and its outcome."""
+        if self._dead_agents == "wait":
+            for agent, terminated in self.ended.items():
+                self.seats[agent].end(terminated=terminated)
         self._tick.truncated[...] = truncated
         self._tick.terminated[...] = not truncated
         score = (self._last or self._zeros) if self._outcome == "last" else self._total

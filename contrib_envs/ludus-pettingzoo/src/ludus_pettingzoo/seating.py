@@ -83,6 +83,7 @@ def assign_seats(agents: Mapping[Hashable, AgentSpaces], *, teams: Mapping[str, 
             observation_space=plain_observation_space(its_spaces.unwrapped),
             action_space=plain_action_space(its_spaces.action),
             teams=tuple(team_of[agent] for agent in group),
+            seat_endings=True,
         )
         roles.append(role)
         agent_seats += [AgentSeat(agent, name, i, team_of[agent], agents[agent]) for i, agent in enumerate(group)]
