@@ -19,8 +19,6 @@ from ludus.testing._errors import expect_type, rejects, require, require_array
 from ludus.testing._group import BreakingGroup, update_together
 from ludus.testing._synthetic import SyntheticRows, check_roles, synthetic_batch
 
-__all__ = ["check_algorithm", "check_decision", "check_fields"]
-
 _ROWS = 7
 #: Updates after which an algorithm must have learned something; replay buffers may have to fill first.
 _MAX_WARM_UP_UPDATES = 20

@@ -18,8 +18,6 @@ from ludus.testing._rollout import Actions, Rollout, copy_tick, environment_fact
 from ludus.testing._rollout_checks import SEQUENCES, EnvironmentFactory, RolloutChecks, same_indices
 from ludus.testing._spec_checks import check_spec
 
-__all__ = ["check_environment"]
-
 
 def check_environment(
     make: EnvironmentFactory | Component,

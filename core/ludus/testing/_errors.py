@@ -12,8 +12,6 @@ from ludus._plugins.error_wrapping import describe_exception
 from ludus.environment import EnvironmentSpec
 from ludus.errors import ContractError, LudusError
 
-__all__ = ["expect_type", "fail_environment", "rejects", "require", "require_array", "wrap_errors"]
-
 
 @contextmanager
 def wrap_errors(subject: str) -> Iterator[None]:

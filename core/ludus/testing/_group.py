@@ -18,7 +18,6 @@ from ludus.segment import SegmentBatch
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["BreakingGroup", "update_together"]
 
 _TIMEOUT_S = 60.0
 

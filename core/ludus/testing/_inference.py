@@ -20,7 +20,6 @@ from ludus.testing._synthetic import check_roles, random_leaves
 if TYPE_CHECKING:
     from torch import nn
 
-__all__ = ["check_inference"]
 
 _SLOTS = (0, 5, 2)
 _TOLERANCE = 1e-5

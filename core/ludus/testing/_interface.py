@@ -17,8 +17,6 @@ from ludus.spaces import action_dtype, action_width, label_sizes, leaf_spaces, l
 from ludus.testing._errors import expect_type, require, require_array
 from ludus.testing._synthetic import random_leaves, random_mask
 
-__all__ = ["check_interface", "check_view"]
-
 _REWARD_PARTS = ("won", "shaped")
 _SEAT_ID_STEP = 7  # seat ids have gaps if opponents play the seats in between
 

@@ -25,16 +25,6 @@ from ludus.records import Fixture, MatchRecord
 from ludus.rule import Change, Freeze, PoolChange, Reset, Rule
 from ludus.testing._errors import require, wrap_errors
 
-__all__ = [
-    "FakeLeague",
-    "check_matchmaker",
-    "check_rating",
-    "check_rule",
-    "fake_leagues",
-    "fake_player",
-    "opponent_shares",
-]
-
 _NAMES = ("weak", "even", "strong")
 _SEATS = (Seat("player", 0, 0), Seat("player", 1, 1))
 _FIXTURES = 30

@@ -24,21 +24,6 @@ from ludus.environment import Environment, EnvironmentSpec, Role, Tick
 from ludus.errors import ContractError
 from ludus.spaces import action_width, label_sizes, random_actions
 
-__all__ = [
-    "Actions",
-    "Rollout",
-    "SeededActions",
-    "TickArrays",
-    "TickCheck",
-    "copy_tick",
-    "digest",
-    "environment_factory",
-    "first_difference",
-    "match_seed",
-    "other_process_digests",
-    "print_digests",
-]
-
 Actions: TypeAlias = "dict[str, np.ndarray]"
 #: Copies of all defined arrays of a tick: ``{"player reward": [B, S], "terminated": [B], …}``.
 TickArrays: TypeAlias = "dict[str, np.ndarray]"

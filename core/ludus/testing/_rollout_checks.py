@@ -27,8 +27,6 @@ from ludus.testing._rollout import (
 )
 from ludus.testing._tick_checks import TickChecker
 
-__all__ = ["SEQUENCES", "EnvironmentFactory", "RolloutChecks", "same_indices"]
-
 EnvironmentFactory: TypeAlias = "Callable[[int], Environment]"
 
 SEQUENCES = (0, 1, 2)

@@ -48,7 +48,6 @@ if TYPE_CHECKING:
     from ludus.environment import Environment, Scenario
     from ludus.matchmaker import Matchmaker
 
-__all__ = ["Finding", "check_run"]
 
 _FIXTURES = 200  # enough to draw a scenario of probability 0.05 almost certainly
 _TICKS = 50  # of the rollout that checks the environment

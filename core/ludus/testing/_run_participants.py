@@ -42,15 +42,6 @@ if TYPE_CHECKING:
     from ludus.interface import Interface, SeatView
     from ludus.segment import SegmentBatch
 
-__all__ = [
-    "MAX_TICKS",
-    "NUM_MATCHES",
-    "check_agent",
-    "check_anchor",
-    "check_player",
-    "describe_spaces",
-    "start_rollout",
-]
 
 NUM_MATCHES = 8
 MAX_TICKS = 1000

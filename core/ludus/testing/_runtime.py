@@ -29,8 +29,6 @@ from ludus.wire import Message, message_of
 if TYPE_CHECKING:
     from ludus._config.sections import RunConfig
 
-__all__ = ["LeagueRunner", "league_runner"]
-
 
 @define
 class LeagueRunner:

@@ -8,8 +8,6 @@ from attrs import define, field
 from ludus.environment import EnvironmentSpec, RoleTick, Tick
 from ludus.testing._errors import fail_environment
 
-__all__ = ["SeatEndings"]
-
 
 @define(kw_only=True)
 class SeatEndings:

@@ -14,8 +14,6 @@ from ludus.option import name
 from ludus.spaces import is_continuous, label_sizes, leaf_spaces
 from ludus.testing._errors import fail_environment as fail
 
-__all__ = ["check_spec"]
-
 
 def check_spec(spec: EnvironmentSpec) -> None:
     """Check names, teams, spaces and limits of a specification.

@@ -15,8 +15,6 @@ from ludus.segment import SegmentBatch
 from ludus.spaces import label_sizes, leaf_spaces
 from ludus.testing._errors import require, wrap_errors
 
-__all__ = ["SyntheticRows", "algorithm_roles", "check_roles", "random_leaves", "random_mask", "synthetic_batch"]
-
 _Case = TypeVar("_Case")
 
 

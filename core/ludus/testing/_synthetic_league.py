@@ -17,8 +17,6 @@ from ludus._league.payoffs import Payoffs
 from ludus.matchmaker import Matchmaker, PlayerView, PoolChange, Rating, RatingTable
 from ludus.rule import Change, Freeze, Reset, Rule, Share
 
-__all__ = ["EloWorld", "RockPaperScissors", "SpinningTop", "SyntheticLeague", "SyntheticPlayer", "World"]
-
 
 @frozen(kw_only=True)
 class SyntheticPlayer:

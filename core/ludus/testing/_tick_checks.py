@@ -16,8 +16,6 @@ from ludus.spaces import label_sizes, leaf_spaces
 from ludus.testing._errors import fail_environment
 from ludus.testing._seat_endings import SeatEndings
 
-__all__ = ["TickChecker"]
-
 
 @define(kw_only=True)
 class TickChecker:

@@ -11,8 +11,6 @@ from torch import Tensor, nn
 
 from ludus.network import NetworkRequest
 
-__all__ = ["TinyNetwork"]
-
 
 class TinyNetwork(nn.Module):
     """One hidden layer per kind of head; see `ludus.network`. The heads are in another order than in the request.

@@ -14,8 +14,6 @@ from ludus_dqn.networks import QNetwork
 from ludus_dqn.policy import DQNPolicy
 from ludus_dqn.trainer import DQNTrainer
 
-__all__ = ["DQN"]
-
 
 class DQN:
     """Double DQN for one role with one discrete action label; see `ludus.algorithm.Algorithm`.

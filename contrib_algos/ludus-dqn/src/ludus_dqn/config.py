@@ -9,9 +9,6 @@ from ludus.option import Presets, at_least, between, inherited_option, one_of, o
 from ludus_minimax.options import MinimaxOptions
 from ludus_replay.config import ReplayOptions
 
-__all__ = ["DQNConfig"]
-
-
 _MINIMAX = {"gamma": 0.995, "double": True, "epsilon": 0.01, "epsilon_decisions": 0}  # [Minimax §5, §5.1]
 
 

@@ -6,8 +6,6 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-__all__ = ["dueling_q", "masked", "td_loss", "td_target"]
-
 
 def masked(q: Tensor, mask: Tensor | None) -> Tensor:
     """Return ``q [n, A]`` with -inf for illegal actions."""

@@ -11,8 +11,6 @@ from torch import Tensor, nn
 
 from ludus_dqn.losses import dueling_q
 
-__all__ = ["QNetwork"]
-
 
 class QNetwork(nn.Module):
     """The player's network with the head ``q [A]``, and ``value [1]`` if it is dueling.

@@ -10,8 +10,6 @@ from ludus.environment import Leaves
 from ludus.errors import ContractError, ModelError
 from ludus.inference import Inference, Span
 
-__all__ = ["DQNPolicy"]
-
 _NETWORK = "network."
 
 

@@ -24,8 +24,6 @@ from ludus_dqn.config import DQNConfig
 from ludus_dqn.losses import td_loss, td_target
 from ludus_dqn.networks import QNetwork
 
-__all__ = ["DQNTrainer"]
-
 _HAS_OPPONENT_VALUE = "has_opponent_value"
 
 

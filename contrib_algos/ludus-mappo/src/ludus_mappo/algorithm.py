@@ -12,8 +12,6 @@ from ludus_ppo.algorithm import PPO
 from ludus_mappo.config import MAPPOConfig
 from ludus_mappo.networks import separate_networks
 
-__all__ = ["make_mappo"]
-
 
 def make_mappo(config: MAPPOConfig, *, context: AlgorithmContext) -> PPO:
     """Make PPO for one role whose policy and critic are separate networks [DIS §3.2.1].

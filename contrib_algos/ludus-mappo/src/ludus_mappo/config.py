@@ -6,8 +6,6 @@ from attrs import frozen
 from ludus.option import one_of, option
 from ludus_ppo.config import PPOConfig
 
-__all__ = ["MAPPOConfig"]
-
 
 @frozen(kw_only=True)
 class MAPPOConfig(PPOConfig):

@@ -10,8 +10,6 @@ from torch import Tensor, nn
 
 from ludus_mappo.seat_policies import make_seat_policies
 
-__all__ = ["RecurrentSeparateNetworks", "SeparateNetworks", "separate_networks"]
-
 _Leaves = dict[str, Tensor]
 
 

@@ -10,8 +10,6 @@ from ludus.errors import ContractError
 from ludus.network import LazyLeaves, NetworkRequest, RecurrentNetwork, update_statistics
 from torch import Tensor, nn
 
-__all__ = ["RecurrentSeatPolicies", "SeatPolicies", "make_seat_policies"]
-
 _Leaves = dict[str, Tensor]
 
 

@@ -10,8 +10,6 @@ from ludus_minimax.config import MinimaxPPOConfig
 from ludus_minimax.reward import OPPONENT_VALUE
 from ludus_minimax.trainer import MinimaxPPOTrainer
 
-__all__ = ["MinimaxPPO"]
-
 
 class MinimaxPPO(PPO):
     """PPO with a reward that falls with the opponents' evaluation; see `ludus.algorithm.Algorithm`.

@@ -10,8 +10,6 @@ from ludus_ppo.config import PPOConfig
 
 from ludus_minimax.options import MinimaxOptions
 
-__all__ = ["MinimaxPPOConfig"]
-
 
 @frozen(kw_only=True)
 class MinimaxPPOConfig(MinimaxOptions, PPOConfig):

@@ -5,8 +5,6 @@ from __future__ import annotations
 from attrs import frozen
 from ludus.option import at_least, between, one_of, option
 
-__all__ = ["MinimaxOptions"]
-
 
 @frozen(kw_only=True, slots=False)  # without slots, so that a configuration can have a second base class
 class MinimaxOptions:

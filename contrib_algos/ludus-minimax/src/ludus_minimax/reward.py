@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from ludus.segment import SegmentBatch
     from torch import Tensor
 
-__all__ = ["OPPONENT_VALUE", "choose_r_min", "lowest_value", "minimax_reward", "minimax_term", "opponent_value"]
 
 #: Field that samplers fill with the opponents' evaluation, NaN where there is none.
 OPPONENT_VALUE = "opponent_value"

@@ -20,8 +20,6 @@ from ludus_ppo.trainer import PPOTrainer
 from ludus_minimax.config import MinimaxPPOConfig
 from ludus_minimax.reward import choose_r_min, lowest_value, minimax_reward, opponent_value
 
-__all__ = ["MinimaxPPOTrainer"]
-
 
 class MinimaxPPOTrainer(PPOTrainer):
     """Learns from R' instead of R [Minimax eq. 3, 4]; see `PPOTrainer`.

@@ -16,8 +16,6 @@ from ludus_replay.rows import Rows
 from ludus_replay.sum_tree import SumTree
 from ludus_replay.transitions import Transitions
 
-__all__ = ["ReplayBuffer"]
-
 _log = logging.getLogger(__name__)
 
 # bytes of a row besides its arrays; the sum tree has up to four float64 nodes for each row

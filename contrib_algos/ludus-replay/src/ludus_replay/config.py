@@ -6,8 +6,6 @@ from attrs import frozen
 from ludus.option import above, at_least, between, option
 from ludus_torch.config import TrainerOptions
 
-__all__ = ["ReplayOptions"]
-
 
 @frozen(kw_only=True)
 class ReplayOptions(TrainerOptions):

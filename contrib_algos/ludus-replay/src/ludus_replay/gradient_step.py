@@ -13,8 +13,6 @@ from torch import Tensor
 
 from ludus_replay.transitions import Transitions
 
-__all__ = ["GradientStep", "Minibatch", "StepResult"]
-
 
 @frozen(eq=False)
 class Minibatch:

@@ -10,8 +10,6 @@ from attrs import frozen
 from ludus.environment import Role
 from ludus.spaces import action_dtype, action_width, is_continuous, label_sizes, leaf_spaces
 
-__all__ = ["ReplayLayout"]
-
 _ArraySpec = tuple[tuple[int, ...], "np.dtype[np.generic]"]
 
 

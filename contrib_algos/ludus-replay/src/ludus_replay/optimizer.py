@@ -8,8 +8,6 @@ import torch
 from ludus_torch.adam import Adam
 from torch import Tensor, nn
 
-__all__ = ["LossMinimizer"]
-
 
 class LossMinimizer:
     """Minimizes losses over some of the parameters that they depend on.

@@ -16,8 +16,6 @@ from ludus.segment import SegmentBatch
 
 from ludus_replay.layout import ReplayLayout
 
-__all__ = ["Rows", "make_rows"]
-
 _MAX_REWARD = 1e12  # keeps squared errors and the squared norms of their gradients finite in float32
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-__all__ = ["SumTree"]
-
 
 class SumTree:
     """Binary tree of weight sums: O(log n) updates and proportional sampling, for many indices at once.

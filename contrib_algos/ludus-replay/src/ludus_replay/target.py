@@ -7,8 +7,6 @@ import copy
 import torch
 from torch import Tensor, nn
 
-__all__ = ["TargetNetwork"]
-
 
 class TargetNetwork:
     """A copy of a module that follows it with a delay and that needs no gradient.

@@ -25,8 +25,6 @@ from ludus_replay.optimizer import LossMinimizer
 from ludus_replay.rows import Rows, make_rows
 from ludus_replay.target import TargetNetwork
 
-__all__ = ["ReplayTrainer"]
-
 _REPLAY = "replay/"
 
 _Options = TypeVar("_Options", bound=ReplayOptions)

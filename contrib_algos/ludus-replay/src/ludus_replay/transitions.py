@@ -8,8 +8,6 @@ from typing import Generic, TypeVar
 import numpy as np
 from attrs import define
 
-__all__ = ["Transitions"]
-
 _Array = TypeVar("_Array")
 _Other = TypeVar("_Other")
 

@@ -14,8 +14,6 @@ from ludus_rnd_ppo.config import RNDPPOConfig
 from ludus_rnd_ppo.networks import Novelty
 from ludus_rnd_ppo.trainer import NOVELTY_TERM, VALUE_HEADS, RNDPPOTrainer
 
-__all__ = ["RNDPPO"]
-
 
 class RNDPPO(PPO):
     """PPO with random network distillation for one role [DIS eq. 3-5]; see `ludus.algorithm.Algorithm`.

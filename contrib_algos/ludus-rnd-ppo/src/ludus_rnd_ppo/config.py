@@ -8,8 +8,6 @@ from attrs import frozen
 from ludus.option import Presets, above, at_least, between, option
 from ludus_ppo.config import PPOConfig
 
-__all__ = ["RNDPPOConfig"]
-
 _SHARE = between(0.0, 1.0, open="low")
 
 

@@ -9,8 +9,6 @@ import torch
 from ludus_ppo.estimators import gae
 from torch import Tensor
 
-__all__ = ["discounted_sums", "intrinsic_reward", "normalized", "prediction_error"]
-
 
 def prediction_error(predicted: Tensor, target: Tensor) -> Tensor:
     """Return the mean squared error over features of every row, ``[n]``; both arguments are ``[n, K]``."""

@@ -7,8 +7,6 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-__all__ = ["RunningMoments"]
-
 _MIN_VARIANCE = 1e-8
 
 

@@ -21,8 +21,6 @@ from ludus_rnd_ppo.config import RNDPPOConfig
 from ludus_rnd_ppo.losses import discounted_sums, intrinsic_reward, normalized, prediction_error
 from ludus_rnd_ppo.moments import RunningMoments
 
-__all__ = ["Novelty"]
-
 _HEAD = "rnd"
 _MAX_ROWS = 4096  # per call without gradients
 _ROW_UNIT = 256  # the rows of such calls are a multiple of this, as oneDNN keeps kernels for every number of rows

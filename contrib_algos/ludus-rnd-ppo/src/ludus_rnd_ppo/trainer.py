@@ -18,8 +18,6 @@ from ludus_ppo.trainer import PPOTrainer
 from ludus_rnd_ppo.config import RNDPPOConfig
 from ludus_rnd_ppo.networks import Novelty
 
-__all__ = ["NOVELTY_TERM", "VALUE_HEADS", "RNDPPOTrainer"]
-
 #: Value heads, and the fields in which their values are recorded: of the rewards of the game, and of intrinsic rewards.
 VALUE_HEADS = ("value", "intrinsic_value")
 #: Name of the loss term that trains the predictor.

@@ -15,8 +15,6 @@ from torch import Tensor
 
 from ludus_sac.losses import masked_categorical, squashed_normal
 
-__all__ = ["ActionKind", "Candidates", "Continuous", "Discrete", "action_kind"]
-
 _LOG_STD_MIN, _LOG_STD_MAX = -20.0, 2.0
 
 

@@ -12,8 +12,6 @@ from ludus_sac.networks import ActorCritics
 from ludus_sac.policy import SACPolicy
 from ludus_sac.trainer import SACTrainer
 
-__all__ = ["SAC"]
-
 
 class SAC:
     """Soft actor-critic for one role with a Box or one discrete action label; see `ludus.algorithm.Algorithm`.

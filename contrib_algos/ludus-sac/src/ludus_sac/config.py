@@ -6,8 +6,6 @@ from attrs import frozen
 from ludus.option import Check, above, between, inherited_option, option, optional
 from ludus_replay.config import ReplayOptions
 
-__all__ = ["SACConfig"]
-
 _ENTROPY = optional(Check("a number, or unset", between(-1e9, 1e9).accepts))
 
 

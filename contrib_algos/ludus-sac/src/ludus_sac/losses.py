@@ -12,16 +12,6 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-__all__ = [
-    "critic_loss",
-    "entropy",
-    "masked_categorical",
-    "soft_target",
-    "soft_value",
-    "squashed_normal",
-    "temperature_loss",
-]
-
 
 def masked_categorical(logits: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
     """Return log-probabilities and probabilities of all actions, both ``[n, A]``.

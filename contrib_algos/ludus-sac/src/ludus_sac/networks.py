@@ -14,8 +14,6 @@ from torch import Tensor, nn
 
 from ludus_sac.actions import ActionKind
 
-__all__ = ["CRITICS", "ActorCritics", "Critics"]
-
 CRITICS = 2
 
 

@@ -13,8 +13,6 @@ from ludus.network import check_shapes
 
 from ludus_sac.actions import ActionKind
 
-__all__ = ["SACPolicy"]
-
 _ACTOR = "actor."
 _CRITIC = "critics.networks.{}."
 

@@ -20,8 +20,6 @@ from ludus_sac.config import SACConfig
 from ludus_sac.losses import critic_loss, entropy, soft_target, soft_value, temperature_loss
 from ludus_sac.networks import ActorCritics
 
-__all__ = ["SACTrainer"]
-
 
 class SACTrainer(ReplayTrainer[SACConfig, ActorCritics]):
     """Trains an actor and two critics from a replay buffer; see `ludus.algorithm.Trainer`.

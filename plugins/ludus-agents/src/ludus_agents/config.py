@@ -5,8 +5,6 @@ from __future__ import annotations
 from attrs import frozen
 from ludus.option import Check, option
 
-__all__ = ["ModelConfig"]
-
 _FILE = Check(
     "the path of a model file, …/<hash>.safetensors",
     lambda value: isinstance(value, str) and value.endswith(".safetensors"),

@@ -8,8 +8,6 @@ from ludus.runs import load_agent
 
 from ludus_agents.config import ModelConfig
 
-__all__ = ["make_model"]
-
 
 def make_model(config: ModelConfig, *, spec: EnvironmentSpec, role: str) -> Agent:
     """Make the agent ``model``; see `ludus.runs.load_agent`.

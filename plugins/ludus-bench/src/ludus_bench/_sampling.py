@@ -19,8 +19,6 @@ from ludus.runs import Fixture
 from ludus.segment import SegmentBatch
 from ludus.wire import Credit, FixtureRequest, Fixtures, Hello, Results, ResultsAck, Segments
 
-__all__ = ["StandaloneSampler"]
-
 _MAX_IDLE_TICKS = 10_000
 
 

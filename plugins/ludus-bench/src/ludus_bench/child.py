@@ -7,8 +7,6 @@ import sys
 
 from ludus_local.process import die_with_parent
 
-__all__: list[str] = []
-
 if __name__ == "__main__":
     die_with_parent(int(sys.argv.pop(1)))
     runpy.run_module("ludus", run_name="__main__", alter_sys=True)

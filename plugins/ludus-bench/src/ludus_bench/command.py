@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from ludus_bench.measurements import Settings
     from ludus_bench.report import Report
 
-__all__ = ["bench"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -14,14 +14,6 @@ from ludus.errors import ConfigError
 
 from ludus_bench._setup import available_cores, find_device_problem
 
-__all__ = [
-    "ProcessUse",
-    "check_device",
-    "describe_machine",
-    "limit_threads",
-    "process_tree",
-]
-
 
 def describe_machine() -> dict[str, str | float]:
     """Return cores, processor, memory, system and Python version of this machine."""

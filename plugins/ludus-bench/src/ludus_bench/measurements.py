@@ -15,8 +15,6 @@ from ludus_bench.random_play import RandomPlay
 from ludus_bench.report import Figure, Limit, Report, rate_figure
 from ludus_bench.timing import Plan, Rate, Stopwatch, harmonic, measure
 
-__all__ = ["Settings", "bench_env", "bench_forward", "bench_sampling", "bench_update"]
-
 
 @frozen(kw_only=True)
 class Settings:

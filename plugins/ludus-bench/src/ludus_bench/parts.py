@@ -16,8 +16,6 @@ from ludus.service import Network
 from ludus_bench._setup import Player, Setup
 from ludus_bench.timing import Task
 
-__all__ = ["TrainerPart", "network_task", "policy_task", "record_segments", "rows_of"]
-
 _MAX_UPDATES = 1_000  # before a trainer with a replay buffer must have begun to learn
 
 

@@ -10,8 +10,6 @@ from ludus.spaces import action_dtype, action_width, random_actions
 
 from ludus_bench.timing import Stopwatch
 
-__all__ = ["RandomPlay"]
-
 
 @define
 class RandomPlay:

@@ -16,8 +16,6 @@ from rich.table import Table
 
 from ludus_bench.timing import Rate, Summary
 
-__all__ = ["Figure", "Limit", "Report", "print_report", "rate_figure"]
-
 
 @frozen(kw_only=True)
 class Limit:

@@ -18,8 +18,6 @@ from ludus_bench.report import Figure, Limit, Report, rate_figure
 from ludus_bench.timing import Clock, Plan, Rate, Stopwatch, Task, harmonic, measure, summarize
 from ludus_bench.watched_run import WatchedRun, cores_between, mean_metrics, rates, start_run
 
-__all__ = ["PartRates", "RunWindow", "SelfplayParts", "Shape", "bench_selfplay", "run_for"]
-
 _TURNS = 5
 
 

@@ -13,8 +13,6 @@ from typing import Literal
 
 from attrs import define, field, frozen
 
-__all__ = ["Clock", "Plan", "Rate", "Stopwatch", "Summary", "Task", "harmonic", "measure", "summarize"]
-
 Clock = Literal["wall", "cpu"]
 Task = Callable[[], float]  # does one piece of work and returns its number of units
 

@@ -17,8 +17,6 @@ from ludus_bench.report import Figure, Limit, Report, rate_figure
 from ludus_bench.selfplay import Shape, run_for
 from ludus_bench.timing import Plan, Rate, measure, summarize
 
-__all__ = ["Choice", "bench_tune", "best_of", "candidates", "choices_to_run", "smallest_of_best", "snippet"]
-
 _MATCHES = (64, 128, 256, 512, 1024)
 _MINIBATCHES = (1024, 2048, 4096)
 _TOLERANCE = 0.97  # prefer the smallest setting that reaches this share of the best rate

@@ -21,8 +21,6 @@ from ludus_local.memory import temporary_folder
 from ludus_bench._setup import read_metrics
 from ludus_bench.machine import ProcessUse, process_tree
 
-__all__ = ["MetricLine", "Moment", "WatchedRun", "cores_between", "mean_metrics", "rates", "start_run"]
-
 _log = logging.getLogger(__name__)
 _POLL_S = 0.25
 _START_TIMEOUT_S = 180.0

@@ -10,8 +10,6 @@ from ludus.spaces import label_sizes
 
 from ludus_dummy.config import PerfectConfig
 
-__all__ = ["Perfect"]
-
 
 class Perfect:
     """Plays ``dummy-count`` perfectly except for a share of random decisions."""

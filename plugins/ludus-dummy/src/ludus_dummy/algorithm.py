@@ -18,8 +18,6 @@ from ludus.spaces import label_sizes, leaf_spaces
 
 from ludus_dummy.config import GradientConfig
 
-__all__ = ["Gradient", "returns"]
-
 
 class Gradient:
     """Makes linear policies and their trainer for one role with discrete actions.

@@ -7,17 +7,6 @@ from typing import ClassVar
 from attrs import frozen
 from ludus.option import Presets, at_least, between, option
 
-__all__ = [
-    "CountConfig",
-    "GradientConfig",
-    "GuessConfig",
-    "LinearConfig",
-    "PerfectConfig",
-    "ResetConfig",
-    "ScaleConfig",
-    "UniformConfig",
-]
-
 
 @frozen(kw_only=True)
 class CountConfig:

@@ -16,8 +16,6 @@ from ludus.environment import allocate_tick, checked_scenarios
 
 from ludus_dummy.config import CountConfig
 
-__all__ = ["Count"]
-
 
 class Count:
     """`num_matches` matches; all arrays are allocated once and overwritten by every step."""

@@ -8,8 +8,6 @@ from pathlib import Path
 
 from ludus.metrics import Metric
 
-__all__ = ["MemorySink", "received_events"]
-
 #: The last events as (name, arguments), oldest first.
 received_events: deque[tuple[str, tuple[object, ...]]] = deque(maxlen=1000)
 

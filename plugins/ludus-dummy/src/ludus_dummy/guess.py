@@ -15,8 +15,6 @@ from ludus.environment import allocate_tick, checked_scenarios
 
 from ludus_dummy.config import GuessConfig
 
-__all__ = ["Guess"]
-
 _HIDER, _SEEKER = "hider", "seeker"
 
 

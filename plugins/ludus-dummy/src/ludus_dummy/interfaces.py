@@ -12,8 +12,6 @@ from ludus.spaces import label_sizes
 
 from ludus_dummy.config import ScaleConfig
 
-__all__ = ["Reverse", "Scale"]
-
 
 class Scale:
     """Multiplies real-valued observation leaves and rewards by constants."""

@@ -13,8 +13,6 @@ from ludus.launcher import COORDINATOR, Session, WorkerContext, WorkerEnv, Worke
 from ludus.wire import Failure
 from ludus.workers import make_worker
 
-__all__ = ["ThreadPool", "Threads"]
-
 _IDLE_S = 0.005
 
 

@@ -13,8 +13,6 @@ from ludus.runs import MatchRecord
 
 from ludus_dummy.config import ResetConfig, ShareConfig, UniformConfig
 
-__all__ = ["ResetRule", "ShareTable", "Uniform"]
-
 _POOL = "dummy"
 
 

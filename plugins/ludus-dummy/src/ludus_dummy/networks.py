@@ -13,8 +13,6 @@ from torch import Tensor, nn
 
 from ludus_dummy.config import LinearConfig
 
-__all__ = ["linear", "plain"]
-
 
 class _Linear(nn.Module):
     """Linear heads on the flattened leaves, ordered by name; critics also read privileged leaves."""

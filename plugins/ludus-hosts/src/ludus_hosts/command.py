@@ -17,8 +17,6 @@ from ludus.signals import on_signal
 
 from ludus_hosts.config import HostsConfig, tcp_address
 
-__all__ = ["join", "keys"]
-
 _MARK = ".ludus-join"  # in folders given by --folder
 
 

@@ -8,8 +8,6 @@ from attrs import frozen
 from ludus import option
 from ludus.option import Check
 
-__all__ = ["HostsConfig", "tcp_address"]
-
 _ADDRESS = re.compile(
     r"tcp://(?:[A-Za-z0-9._-]+|\*|\[[0-9A-Fa-f:.]+(?:%[A-Za-z0-9._-]+)?\]):(?P<port>\d{1,5})", re.ASCII
 )

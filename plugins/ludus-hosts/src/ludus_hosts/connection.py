@@ -15,8 +15,6 @@ from zmq.utils.monitor import recv_monitor_message
 
 from ludus_hosts.keys import JoinKey, RunKey
 
-__all__ = ["Connection", "Listener"]
-
 _HEARTBEAT_INTERVAL_MS = 2000
 _HEARTBEAT_TIMEOUT_MS = 60_000  # also the longest time that one frame may take
 _DOMAIN = "ludus"  # ZAP domain

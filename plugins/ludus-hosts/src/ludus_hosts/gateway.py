@@ -47,8 +47,6 @@ from ludus_hosts.wire import (
     installed_versions,
 )
 
-__all__ = ["Gateway"]
-
 _POLL_MS = 20
 _IO_THREADS = 4  # each encrypts a few hundred MB/s
 _REPORT_INTERVAL_S = 1.0

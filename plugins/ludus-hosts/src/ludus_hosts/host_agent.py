@@ -26,8 +26,6 @@ from ludus_hosts.keys import JoinKey
 from ludus_hosts.model_cache import ModelCache
 from ludus_hosts.wire import JoinAccepted, ModelFile, WeightsUpdate, sampler_names
 
-__all__ = ["HostAgent", "JoinOptions"]
-
 
 @frozen(kw_only=True)
 class JoinOptions:

@@ -9,8 +9,6 @@ from ludus.option import name as valid_name
 
 from ludus_hosts.wire import MAX_HOSTS, MAX_SAMPLERS, MAX_WORKERS, JoinRejected, JoinRequest, sampler_names
 
-__all__ = ["HostRegistry", "JoinedHost"]
-
 _TIMEOUT_S = 15.0
 
 

@@ -18,8 +18,6 @@ from attrs import frozen
 from ludus.errors import ConfigError
 from ludus.option import name as valid_name
 
-__all__ = ["RUN_KEY", "JoinKey", "RunKey", "make_keys"]
-
 RUN_KEY = "run.key"
 
 

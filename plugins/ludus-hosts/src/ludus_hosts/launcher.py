@@ -15,8 +15,6 @@ from ludus_hosts.config import HostsConfig
 from ludus_hosts.keys import RunKey
 from ludus_hosts.wire import GATEWAY, HostList, sampler_names
 
-__all__ = ["HostsLauncher", "HostsWorkerPool"]
-
 _LEAVE_TIMEOUT_S = 10.0  # for other hosts to finish when the run stops
 
 

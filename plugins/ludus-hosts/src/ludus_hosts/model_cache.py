@@ -15,8 +15,6 @@ from ludus.wire import Fixtures, Message
 
 from ludus_hosts.wire import ModelFile, ModelRequest
 
-__all__ = ["ModelCache"]
-
 _FIRST_RETRY_S = 10.0  # doubled with every request: on a slow network a model takes minutes
 _IN_USE_S = 600.0  # after a fixture named a model, a sampler may still be about to read it
 _log = logging.getLogger(__name__)

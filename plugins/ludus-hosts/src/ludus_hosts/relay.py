@@ -33,8 +33,6 @@ from ludus_hosts.wire import (
     installed_versions,
 )
 
-__all__ = ["Relay"]
-
 _POLL_MS = 20
 _JOIN_INTERVAL_S = 1.0
 _ANSWER_TIMEOUT_S = 5.0

@@ -18,8 +18,6 @@ from ludus_local.weight_store import WeightStoreReader
 
 from ludus_hosts.wire import WeightsUpdate
 
-__all__ = ["WeightSource"]
-
 _REQUEST_INTERVAL_S = 1.0
 _log = logging.getLogger(__name__)
 

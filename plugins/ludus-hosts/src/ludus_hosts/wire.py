@@ -24,24 +24,6 @@ import numpy as np
 from attrs import field, frozen
 from ludus_local.codec import register
 
-__all__ = [
-    "GATEWAY",
-    "MAX_HOSTS",
-    "MAX_SAMPLERS",
-    "MAX_WORKERS",
-    "HostLeft",
-    "HostList",
-    "JoinAccepted",
-    "JoinRejected",
-    "JoinRequest",
-    "ModelFile",
-    "ModelRequest",
-    "WeightsAck",
-    "WeightsUpdate",
-    "installed_versions",
-    "sampler_names",
-]
-
 #: Worker name of the gateway; launchers end services after all other workers.
 GATEWAY = "service-gateway"
 #: Hosts of a run at once; `HostList` lists them all in one header.

@@ -12,8 +12,6 @@ from ludus_local.memory import SharedFile
 
 from ludus_inference_server.models import Architecture
 
-__all__ = ["Batch", "Client", "Piece", "Request", "run"]
-
 Arrays = Mapping[str, np.ndarray]
 
 

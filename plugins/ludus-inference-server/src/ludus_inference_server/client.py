@@ -47,8 +47,6 @@ from ludus_inference_server.protocol import (
 from ludus_inference_server.runtimes import make_runtime
 from ludus_inference_server.server import architecture_key
 
-__all__ = ["RemoteInference", "make_client"]
-
 T = TypeVar("T", ClientRegistered, ModelStatus, EvaluateResult)
 
 _RETRY_MS = 500  # without an answer a request is sent again

@@ -5,8 +5,6 @@ from __future__ import annotations
 from attrs import frozen
 from ludus.option import at_least, one_of, option
 
-__all__ = ["ServerConfig"]
-
 
 @frozen(kw_only=True)
 class ServerConfig:

@@ -11,8 +11,6 @@ from attrs import define, field
 from ludus.inference import Inference
 from ludus.network import NetworkRequest
 
-__all__ = ["Architecture", "ModelCache", "content_key"]
-
 
 def content_key(weights: Mapping[str, np.ndarray]) -> str:
     """Return a hash of names, shapes, dtypes and bytes."""

@@ -29,28 +29,6 @@ from ludus.errors import WireError
 from ludus_local.memory import ArraySpec, Layout, check_private
 from ludus_local.transport import ipc_address
 
-__all__ = [
-    "MAX_FRAME_BYTES",
-    "AssignModel",
-    "ClearSlot",
-    "ClientLeft",
-    "ClientRegistered",
-    "EvaluateRequest",
-    "EvaluateResult",
-    "Message",
-    "ModelStatus",
-    "RegisterClient",
-    "RequestRejected",
-    "UnknownClient",
-    "UploadModel",
-    "decode",
-    "decode_spans",
-    "encode",
-    "pack_specs",
-    "service_address",
-    "unpack_specs",
-]
-
 MAX_FRAME_BYTES = 1024 * 1024
 _MAGIC = b"LUDI\x01"  # the last byte is the version
 _MAX_ITEMS = 65536

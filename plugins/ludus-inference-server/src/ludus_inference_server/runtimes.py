@@ -21,8 +21,6 @@ from torch import Tensor, nn
 
 from ludus_inference_server.config import ServerConfig
 
-__all__ = ["OnDevice", "make_runtime"]
-
 _log = logging.getLogger("ludus.inference")
 
 

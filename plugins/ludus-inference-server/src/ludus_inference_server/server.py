@@ -36,8 +36,6 @@ from ludus_inference_server.protocol import (
     unpack_specs,
 )
 
-__all__ = ["Server", "architecture_key"]
-
 _CLIENT_MESSAGES = (RegisterClient, AssignModel, UploadModel, ClearSlot, ClientLeft, EvaluateRequest)
 _ACTIVE_S = 0.1  # a process that has sent a request so recently is likely to send another
 _CHECK_INTERVAL_S = 1.0  # between two checks for processes that have ended

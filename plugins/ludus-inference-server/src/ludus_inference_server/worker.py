@@ -25,8 +25,6 @@ from ludus_inference_server.protocol import MAX_FRAME_BYTES, service_address
 from ludus_inference_server.runtimes import make_runtime
 from ludus_inference_server.server import Server
 
-__all__ = ["InferenceService", "ServiceWorker", "make_worker"]
-
 _REPORT_S = 1.0
 _IDLE_MS = 20
 _MAX_MESSAGES = 1024  # received before batches are checked again

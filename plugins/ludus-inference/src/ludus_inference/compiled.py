@@ -19,7 +19,6 @@ from ludus_inference.config import CompileConfig
 if TYPE_CHECKING:
     from gymnasium import Space
 
-__all__ = ["Compiled", "CompiledCall", "TensorLeaves", "as_function", "log_compile_error", "make_compiled"]
 
 _log = logging.getLogger("ludus.inference")
 _REPEATS = 15

@@ -5,8 +5,6 @@ from __future__ import annotations
 from attrs import frozen
 from ludus.option import at_least, option
 
-__all__ = ["CompileConfig"]
-
 
 @frozen(kw_only=True)
 class CompileConfig:

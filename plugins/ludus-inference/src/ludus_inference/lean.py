@@ -19,8 +19,6 @@ from torch import nn
 from ludus_inference.lowering import lower
 from ludus_inference.steps import RunInputs, aligned_zeros
 
-__all__ = ["Lean", "make_lean"]
-
 
 class Lean:
     """Runs a lowered network; see `ludus.inference.Inference`.

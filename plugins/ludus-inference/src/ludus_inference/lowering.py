@@ -16,8 +16,6 @@ from ludus_inference.operations import OPERATIONS, leaf_value
 from ludus_inference.program import Columns, LeafGroup, Program, ProgramBuilder
 from ludus_inference.steps import Buffer
 
-__all__ = ["lower"]
-
 
 def lower(module: nn.Module, request: NetworkRequest, *, privileged: bool, layers: list[tuple[str, ...]]) -> Program:
     """Return the program of a module with the forward signature of `ludus.network`.

@@ -23,8 +23,6 @@ from torch.nn import functional
 from ludus_inference.program import NUM_ROWS, Columns, LeafGroup, LeafValue, ProgramBuilder
 from ludus_inference.steps import Activation, Buffer, Concatenate, Dense, OneHot, leaky_relu, relu
 
-__all__ = ["OPERATIONS", "leaf_value"]
-
 
 def leaf_value(group: LeafGroup, name: str, spaces: Mapping[str, Mapping[str, Space[Any]]]) -> LeafValue:
     """Return the value of a leaf of a group."""

@@ -13,8 +13,6 @@ from torch.fx import Node
 
 from ludus_inference.steps import Buffer, Cast, Step
 
-__all__ = ["NUM_ROWS", "Columns", "LeafGroup", "LeafValue", "Program", "ProgramBuilder"]
-
 
 @frozen
 class Columns:

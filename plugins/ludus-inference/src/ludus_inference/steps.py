@@ -9,21 +9,6 @@ import numpy as np
 from attrs import define, field, frozen
 from ludus.inference import Span
 
-__all__ = [
-    "Activation",
-    "Buffer",
-    "Cast",
-    "Concatenate",
-    "Dense",
-    "OneHot",
-    "RunInputs",
-    "Step",
-    "WeightTable",
-    "aligned_zeros",
-    "leaky_relu",
-    "relu",
-]
-
 #: Slot → one weight matrix per dense step, each ``[inputs + 1, outputs] float32``; the last row is the bias.
 WeightTable = Mapping[int, Sequence[np.ndarray]]
 

@@ -23,8 +23,6 @@ from ludus_local.buffers import BlockBuffer, BufferReader
 from ludus_local.codec import MAX_TOTAL_BYTES, check_bools, register
 from ludus_local.memory import ArraySpec, Layout
 
-__all__ = ["LZ4", "SHARED_MEMORY", "BlockReference", "decode_block", "encode_block", "transfer_methods"]
-
 SHARED_MEMORY, LZ4 = "shared-memory", "lz4"
 
 

@@ -17,8 +17,6 @@ from ludus.launcher import Shapes
 from ludus_local.codec import check_bools
 from ludus_local.memory import ArraySpec, Layout, SharedFile, SharedFolder
 
-__all__ = ["BlockBuffer", "BufferPool", "BufferReader"]
-
 _GENERATION, _STATE = 4, 5  # indices of header words of the file
 _WRITING, _SEALED = 1, 2
 _MAX_BUFFERS = 256  # of one sampler and player

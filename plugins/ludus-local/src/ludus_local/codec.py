@@ -26,22 +26,6 @@ import numpy as np
 from ludus.errors import WireError
 from ludus.wire import MESSAGES, PROTOCOL, Message, message_of
 
-__all__ = [
-    "DTYPES",
-    "MAX_ARRAYS",
-    "MAX_DIMENSIONS",
-    "MAX_FRAME_BYTES",
-    "MAX_HEADER_BYTES",
-    "MAX_TOTAL_BYTES",
-    "Frame",
-    "check_bools",
-    "check_limits",
-    "decode",
-    "encode",
-    "message_kind",
-    "register",
-]
-
 Frame: TypeAlias = bytes | memoryview
 
 MAX_HEADER_BYTES = 512 * 1024

@@ -24,7 +24,6 @@ from ludus_local.memory import ArraySpec, Layout, SharedFile, SharedFolder
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["LocalGroup", "LocalPendingGroup", "LocalRendezvous"]
 
 _FRAME_BYTES, _OPERATION_BYTES = 256, 64  # of a frame, and of the name of the operation at its start
 _MIN_CAPACITY_BYTES = 1 << 20

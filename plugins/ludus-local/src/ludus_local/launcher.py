@@ -14,8 +14,6 @@ from ludus_local.process import available_cores
 from ludus_local.supervisor import Supervisor, check_memory, serves
 from ludus_local.transport import ZmqEndpoint, ipc_address, private_ipc_dir
 
-__all__ = ["LocalLauncher", "LocalWorkerPool"]
-
 _RECEIVE_INTERVAL_S = 0.02
 
 

@@ -30,8 +30,6 @@ from ludus_local.codec import encode, register
 from ludus_local.memory import ArraySpec, SharedFolder
 from ludus_local.weight_store import WeightStore, WeightStoreReader, weights_layout
 
-__all__ = ["CapabilitiesRequest", "Endpoint", "HostLink", "LinkCapabilities", "WeightStoreUnavailable"]
-
 _log = logging.getLogger(__name__)
 
 

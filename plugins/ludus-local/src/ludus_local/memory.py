@@ -39,21 +39,6 @@ from ludus.launcher import Shapes
 
 from ludus_local.codec import DTYPES, MAX_DIMENSIONS
 
-__all__ = [
-    "ArraySpec",
-    "Layout",
-    "SharedFile",
-    "SharedFolder",
-    "check_private",
-    "hold",
-    "is_running",
-    "remove",
-    "remove_stale",
-    "remove_unheld",
-    "shared_path",
-    "temporary_folder",
-]
-
 _MAGIC = int.from_bytes(b"LUDSHM\x00\x01", sys.byteorder)  # its last byte is the version of the format
 _WORDS = 8
 _ALIGNMENT = 64

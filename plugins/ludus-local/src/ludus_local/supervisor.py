@@ -23,8 +23,6 @@ from ludus_local.process import (
     oversubscription,
 )
 
-__all__ = ["Supervisor", "check_memory", "is_service", "serves"]
-
 _SUSPENDED_S = 5.0  # between two checks: the supervisor itself was stopped
 _SERVICE_STALL_S = 5.0  # a service that was silent for so long may block its clients
 _START_TIMEOUT_S = 300.0  # a worker sends nothing while it imports, which takes long on a busy machine

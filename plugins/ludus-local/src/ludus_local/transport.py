@@ -27,19 +27,6 @@ from ludus_local import codec
 from ludus_local.codec import Frame
 from ludus_local.memory import check_private, hold, remove_stale, shared_path
 
-__all__ = [
-    "FORWARDER",
-    "HIGH_WATER",
-    "LINGER_MS",
-    "MAX_BATCH",
-    "Sockets",
-    "ZmqEndpoint",
-    "drain",
-    "ipc_address",
-    "private_ipc_dir",
-    "take_message",
-]
-
 #: Name of the peer that forwards messages of workers of other hosts; their first frame is the name of the worker.
 FORWARDER = "forwarder"
 

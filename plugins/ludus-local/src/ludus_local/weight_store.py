@@ -17,8 +17,6 @@ from ludus.errors import LinkError
 
 from ludus_local.memory import ArraySpec, Layout, SharedFile, SharedFolder
 
-__all__ = ["WeightStore", "WeightStoreReader", "weights_layout"]
-
 _VERSIONS = slice(4, 6)  # header words of the file
 _MAX_TRIES = 1000
 _lock = threading.Lock()

@@ -25,8 +25,6 @@ from ludus_local.memory import SharedFolder
 from ludus_local.process import die_with_parent, set_process_title
 from ludus_local.transport import ZmqEndpoint, ipc_address
 
-__all__ = ["WorkerArguments", "main", "run_loop", "run_process"]
-
 _log = logging.getLogger("ludus.local")
 _IDLE_TIMEOUT_S = 0.02  # how long an idle worker waits for a message
 _POLL_INTERVAL_S = 0.002  # how often a busy worker polls its sockets: polling costs as much as ten matches' ticks

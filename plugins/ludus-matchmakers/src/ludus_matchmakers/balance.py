@@ -9,8 +9,6 @@ from ludus.matchmaker import LeagueView
 
 from ludus_matchmakers.tools import check_players, win_rates
 
-__all__ = ["newest_win_rate", "opposing_players", "recent_win_rate"]
-
 
 def opposing_players(league: LeagueView, player: str) -> tuple[str, ...]:
     """Return the other players; in an asymmetric game only those of other teams.

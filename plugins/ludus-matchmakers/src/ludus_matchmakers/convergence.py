@@ -8,8 +8,6 @@ from ludus.matchmaker import LeagueView, PlayerView
 
 from ludus_matchmakers.tools import other_teams, pool_opponents, win_rates
 
-__all__ = ["generation_started_s", "last_frozen_s", "pool_models", "win_rate_if_all_beaten"]
-
 
 def win_rate_if_all_beaten(
     league: LeagueView, player: str, opponents: Sequence[str], *, rate: float, enough_matches: float

@@ -19,8 +19,6 @@ from ludus.matchmaker import LeagueView, PoolChange
 from ludus_matchmakers.self_play import LatestSelfPlay
 from ludus_matchmakers.tools import check_players, seat_pair
 
-__all__ = ["Screening", "Superior", "Tournament", "ranked"]
-
 
 @define(kw_only=True)
 class Screening:

@@ -14,25 +14,6 @@ import numpy as np
 from ludus.errors import ConfigError
 from ludus.matchmaker import LeagueView, Pairing, PoolChange
 
-__all__ = [
-    "anchor_opponents",
-    "check_players",
-    "choose_uniformly",
-    "enter_long_pool",
-    "enter_pool",
-    "fallback_opponents",
-    "least_certain_pair",
-    "live_opponents",
-    "newest",
-    "opponent_players",
-    "other_teams",
-    "pair_every_team",
-    "players_on_team",
-    "pool_opponents",
-    "seat_pair",
-    "win_rates",
-]
-
 _log = logging.getLogger(__name__)
 
 

@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from torch import nn
 
-__all__ = ["describe"]
-
 
 def describe(module: nn.Module, *, depth: int = 3) -> str:
     """Return a network's structure and numbers of parameters; see `ludus_networks.description.describe`."""

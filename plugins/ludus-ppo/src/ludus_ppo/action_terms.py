@@ -11,8 +11,6 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-__all__ = ["categorical_terms", "gaussian_terms"]
-
 # Its exponential is 0 in float32. Without a bound, 0 · log 0 would have the gradient NaN.
 _MIN_LOG_P = -200.0
 

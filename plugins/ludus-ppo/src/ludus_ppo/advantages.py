@@ -15,8 +15,6 @@ from torch import Tensor
 from ludus_ppo.estimators import gae, vtrace
 from ludus_ppo.group_moments import group_moments
 
-__all__ = ["Reevaluation", "RewardSignal", "Targets", "estimate_signal", "estimate_targets", "normalize_advantages"]
-
 
 @frozen(kw_only=True)
 class RewardSignal:

@@ -18,8 +18,6 @@ from ludus_ppo.networks import ActorCritic
 from ludus_ppo.policy import PPOPolicy
 from ludus_ppo.trainer import PPOTrainer
 
-__all__ = ["PPO"]
-
 
 class PPO:
     """Dual-clip PPO for one role; see `ludus.algorithm.Algorithm`.

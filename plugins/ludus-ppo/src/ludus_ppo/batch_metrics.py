@@ -13,8 +13,6 @@ from torch import Tensor
 from ludus_ppo.advantages import RewardSignal, Targets
 from ludus_ppo.group_moments import group_moments
 
-__all__ = ["batch_metrics", "explained_variance"]
-
 _NO_VARIANCE = 1e-8  # rounding gives equal returns as much
 
 

@@ -8,8 +8,6 @@ from typing import Generic, TypeVar, cast
 
 import torch
 
-__all__ = ["Compilable"]
-
 _Function = TypeVar("_Function", bound=Callable[..., object])
 _Result = TypeVar("_Result")
 _log = logging.getLogger("ludus.ppo")

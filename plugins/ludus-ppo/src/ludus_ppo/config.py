@@ -8,9 +8,6 @@ from attrs import frozen
 from ludus.option import Check, Presets, at_least, between, inherited_option, one_of, option, optional
 from ludus_torch.config import TrainerOptions
 
-__all__ = ["PPOConfig"]
-
-
 _DUAL_CLIP = Check("0 or a number > 1", lambda value: at_least(0).accepts(value) and (value == 0 or value > 1))
 
 

@@ -17,8 +17,6 @@ from torch import Tensor
 
 from ludus_ppo.action_terms import categorical_terms, gaussian_terms
 
-__all__ = ["Categorical", "Distribution", "Gaussian", "Sample", "distribution_for"]
-
 
 @define
 class Sample:

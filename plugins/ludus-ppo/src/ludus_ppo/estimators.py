@@ -10,8 +10,6 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-__all__ = ["gae", "vtrace"]
-
 _MAX_LOG_RATIO = 20.0  # ratios are clipped far below its exponential, which does not overflow
 
 

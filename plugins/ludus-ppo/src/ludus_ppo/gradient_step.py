@@ -26,8 +26,6 @@ from ludus_ppo.numerics import Numerics
 from ludus_ppo.row_minibatches import size_unit
 from ludus_ppo.schedules import ScheduleValues
 
-__all__ = ["GradientStep", "StepSettings"]
-
 _Metrics: TypeAlias = dict[str, Tensor]  # scalars without gradient
 _LossFunction: TypeAlias = Callable[[Minibatch, float | Tensor, float | Tensor], tuple[Tensor, _Metrics]]
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from ludus.group import Group
 from torch import Tensor
 
-__all__ = ["group_moments"]
-
 
 def group_moments(numbers: Tensor, group: Group) -> tuple[Tensor, Tensor]:
     """Return mean and variance, ``[]`` each, of the numbers ``[n]`` of all processes of a group."""

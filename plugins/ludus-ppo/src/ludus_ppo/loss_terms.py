@@ -10,8 +10,6 @@ from torch import Tensor
 
 from ludus_ppo.minibatches import Minibatch
 
-__all__ = ["LossTerm", "PolicyOutputs"]
-
 
 @define(kw_only=True, eq=False)  # torch.compile cannot trace the construction of frozen classes
 class PolicyOutputs:

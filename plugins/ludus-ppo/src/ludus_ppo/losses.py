@@ -9,8 +9,6 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-__all__ = ["joint_log_prob", "mean_over_labels", "policy_loss", "value_loss"]
-
 # A ratio beyond e^20 is clipped anyway, and its exponential could overflow into NaN gradients.
 _MAX_LOG_RATIO = 20.0
 

@@ -13,8 +13,6 @@ from torch import Tensor
 
 from ludus_ppo.networks import ActorCritic, Unrolled
 
-__all__ = ["Minibatch", "MinibatchSource", "build_minibatch", "evaluate", "has_observation", "row_columns"]
-
 
 @frozen(kw_only=True, eq=False)
 class Minibatch:

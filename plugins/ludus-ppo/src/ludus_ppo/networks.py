@@ -12,8 +12,6 @@ from torch import Tensor, nn
 
 from ludus_ppo.distributions import Distribution
 
-__all__ = ["ActorCritic", "Unrolled"]
-
 
 class ActorCritic(nn.Module):
     """The player's network with a head for the parameters of the action distribution and value heads.

@@ -11,8 +11,6 @@ from torch import nn
 
 from ludus_ppo.config import PPOConfig
 
-__all__ = ["Numerics"]
-
 
 @frozen(kw_only=True)
 class Numerics:

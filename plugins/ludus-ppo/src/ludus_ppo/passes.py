@@ -12,8 +12,6 @@ from torch import Tensor
 
 from ludus_ppo.minibatches import Minibatch, MinibatchSource
 
-__all__ = ["PassesResult", "run_passes"]
-
 
 @frozen(kw_only=True)
 class PassesResult:

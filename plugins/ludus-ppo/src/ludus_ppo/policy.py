@@ -13,8 +13,6 @@ from ludus.network import check_shapes
 
 from ludus_ppo.distributions import Distribution
 
-__all__ = ["PPOPolicy"]
-
 _NETWORK = "network."
 
 

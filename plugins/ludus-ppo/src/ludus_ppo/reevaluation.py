@@ -13,8 +13,6 @@ from ludus_ppo.distributions import Distribution
 from ludus_ppo.losses import joint_log_prob
 from ludus_ppo.minibatches import Minibatch, MinibatchSource
 
-__all__ = ["reevaluate"]
-
 _MAX_ROWS = 8192  # per call of the network
 
 

@@ -13,8 +13,6 @@ from torch import Tensor
 
 from ludus_ppo.minibatches import Minibatch, build_minibatch, row_columns
 
-__all__ = ["RowMinibatches", "size_unit"]
-
 _MAX_RESIDENT_BYTES = 1 << 28  # of a batch that a GPU gets as a whole
 
 _READ_BY_NETWORK = ("observation/", "privileged/")

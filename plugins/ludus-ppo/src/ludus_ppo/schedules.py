@@ -6,8 +6,6 @@ from attrs import frozen
 
 from ludus_ppo.config import PPOConfig
 
-__all__ = ["ScheduleValues"]
-
 
 @frozen
 class ScheduleValues:

@@ -11,8 +11,6 @@ from ludus.segment import SegmentBatch
 from ludus_ppo.minibatches import Minibatch, build_minibatch, has_observation, row_columns
 from ludus_ppo.networks import Unrolled
 
-__all__ = ["SegmentMinibatches"]
-
 _READ_BY_NETWORK = ("observation/", "privileged/")
 
 

@@ -41,8 +41,6 @@ from ludus_ppo.schedules import ScheduleValues
 from ludus_ppo.segment_minibatches import SegmentMinibatches
 from ludus_ppo.value_scale import make_value_moments, update_value_scale
 
-__all__ = ["PPOTrainer"]
-
 
 class PPOTrainer:
     """Learns from segments, alone or in a process group; see `ludus.algorithm.GroupTrainer`.

@@ -8,8 +8,6 @@ import torch
 from ludus.group import Group
 from torch import Tensor
 
-__all__ = ["make_value_moments", "update_value_scale"]
-
 _DECAY = 0.99  # of the moments, per update
 _MIN_VARIANCE = 1e-4
 

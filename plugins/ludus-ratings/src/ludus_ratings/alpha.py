@@ -12,8 +12,6 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["alpha_rank", "alpha_rank_roles", "alpha_sweep"]
-
 _MIN_PROBABILITY = 1e-250  # lower bound of transition probabilities, so that the stationary distribution is unique
 _EQUAL = 1e-12  # win rates that differ by less are equal
 

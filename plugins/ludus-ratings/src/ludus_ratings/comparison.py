@@ -23,8 +23,6 @@ from ludus_ratings.elo import ELO_POINTS
 from ludus_ratings.payoff import PairResults, component_labels
 from ludus_ratings.strengths import Z95, rating_difference
 
-__all__ = ["Comparison", "Difference", "DirectEvidence", "compare", "compare_pair_results", "direct_evidence"]
-
 _Z80 = 0.8416212335729143  # the standard normal quantile of 80 %
 _PSEUDO = 2.0  # wins and losses that are added, each: z² / 2 (Agresti and Coull)
 

@@ -8,8 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["ELO_POINTS", "expected_score", "sequential_elo"]
-
 #: Elo points in one unit of log-odds: 400 points are odds of 10 to 1.
 ELO_POINTS = 400.0 / math.log(10.0)
 

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from ludus.environment import Seat
     from ludus.runs import MatchRecord
 
-__all__ = ["PRIOR", "EloTable"]
 
 #: Rating of a participant without matches; a dozen matches outweigh it.
 PRIOR = Rating(0.0, 1000.0, 0)

@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 
 from ludus_ratings.elo import ELO_POINTS
 
-__all__ = ["GROUPS", "Hessian", "fit_bradley_terry"]
-
 Floats: TypeAlias = NDArray[np.float64]
 Indices: TypeAlias = NDArray[np.int64]
 

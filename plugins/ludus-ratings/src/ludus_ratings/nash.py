@@ -12,8 +12,6 @@ import numpy as np
 from attrs import define
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["NashAverage", "maximum_entropy_nash", "nash_average"]
-
 _SHARPNESS = 1e8  # final λ, in units of the largest advantage; the error of the equilibrium is about its inverse
 _GROWTH = 2.0
 _STEPS = 200

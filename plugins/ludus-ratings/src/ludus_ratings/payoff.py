@@ -12,8 +12,6 @@ import numpy as np
 from attrs import frozen
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["PairResults", "components", "log_odds", "points_from_matches", "win_rates"]
-
 
 @frozen(eq=False, kw_only=True)
 class PairResults:

@@ -8,8 +8,6 @@ from typing import Any
 
 from attrs import frozen
 
-__all__ = ["Skill", "TeamMatch", "openskill_ratings"]
-
 
 @frozen
 class TeamMatch:

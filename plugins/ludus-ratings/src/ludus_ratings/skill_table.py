@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from ludus.environment import Seat
     from ludus.runs import MatchRecord
 
-__all__ = ["SkillTable"]
-
 
 class SkillTable:
     """Rating table of skills by openskill's Plackett-Luce model.

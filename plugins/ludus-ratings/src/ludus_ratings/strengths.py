@@ -23,8 +23,6 @@ from ludus_ratings.elo import ELO_POINTS, expected_score
 from ludus_ratings.fit import GROUPS, Hessian, fit_bradley_terry
 from ludus_ratings.payoff import PairResults, components
 
-__all__ = ["Strengths", "bradley_terry"]
-
 Z95 = 1.959963984540054  # the standard normal quantile of 97.5 %
 
 _ACCURACY = 1e-10  # relative residual of the solution that the variance of a difference is computed from

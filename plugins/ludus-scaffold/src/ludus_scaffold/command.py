@@ -13,8 +13,6 @@ import ludus
 from ludus.errors import ConfigError
 from ludus.option import name as component_name
 
-__all__ = ["KINDS", "new_plugin", "write_plugin"]
-
 #: Kinds of components that have templates.
 KINDS = ("environment", "algorithm", "matchmaker", "interface")
 

@@ -6,8 +6,6 @@ from attrs import frozen
 from ludus import option
 from ludus.option import name
 
-__all__ = ["TensorBoardConfig"]
-
 
 @frozen(kw_only=True)
 class TensorBoardConfig:

@@ -18,8 +18,6 @@ from tensorboard.summary.writer.record_writer import RecordWriter
 
 from ludus_tensorboard.config import TensorBoardConfig
 
-__all__ = ["TensorBoardSink"]
-
 
 class TensorBoardSink:
     """Writes one event file per coordinator process.

@@ -9,8 +9,6 @@ import torch
 from torch import Tensor, nn
 from torch.optim.adam import adam
 
-__all__ = ["Adam"]
-
 _NORM_EPSILON = 1e-6  # as in `torch.nn.utils.clip_grad_norm_`
 
 

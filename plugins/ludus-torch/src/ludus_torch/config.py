@@ -5,8 +5,6 @@ from __future__ import annotations
 from attrs import frozen
 from ludus.option import above, at_least, between, one_of, option
 
-__all__ = ["TrainerOptions"]
-
 
 @frozen(kw_only=True)
 class TrainerOptions:

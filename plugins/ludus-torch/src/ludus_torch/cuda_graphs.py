@@ -12,8 +12,6 @@ from attrs import define
 from torch import Tensor
 from torch.utils._pytree import tree_map
 
-__all__ = ["GraphedCallable", "TensorRecord", "copy_together"]
-
 _MAX_RECORDINGS = 64  # each takes memory on the GPU
 
 _log = logging.getLogger("ludus.torch")

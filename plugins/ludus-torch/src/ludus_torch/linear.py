@@ -13,8 +13,6 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
-__all__ = ["KERNELS", "apply_heads", "choose_kernels", "fuse_linear_layers", "has_bf16", "has_onednn"]
-
 #: What can multiply in linear layers; ``"plain"`` leaves layers as they are.
 KERNELS = ("onednn", "torch", "plain")
 

@@ -13,8 +13,6 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-__all__ = ["categorical_terms", "policy_loss", "prefers_fused"]
-
 _MAX_LOG_RATIO = 20.0  # as in the plain formula
 
 

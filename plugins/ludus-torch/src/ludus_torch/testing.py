@@ -12,8 +12,6 @@ from attrs import define, field
 
 from ludus_torch.cuda_graphs import GraphedCallable, _Recording
 
-__all__ = ["recorded_on_cpu"]
-
 
 @define
 class _FakeGraph:
