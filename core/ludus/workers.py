@@ -10,8 +10,8 @@ from pathlib import Path
 from ludus._run import worker_factories
 from ludus._run.context import RunContext
 from ludus._run.threads import configure_process
-from ludus._run.worker_plan import plan_remote_samplers
-from ludus.launcher import RemoteSamplerSpec, Worker, WorkerContext, WorkerEnv, WorkerSpec
+from ludus._run.worker_plan import inference_service
+from ludus.launcher import RemoteSamplerSpec, Worker, WorkerContext, WorkerEnv, WorkerSpec, learner_name
 
 __all__ = ["make_worker", "remote_sampler_spec"]
 
@@ -40,4 +40,11 @@ def remote_sampler_spec(run_dir: Path) -> RemoteSamplerSpec:
     Raises:
         LudusError: A component of the configuration is not installed.
     """
-    return plan_remote_samplers(RunContext.load(WorkerEnv(run_dir=run_dir)).config)
+    config = RunContext.load(WorkerEnv(run_dir=run_dir)).config
+    return RemoteSamplerSpec(
+        threads=config.run.sampler_threads,
+        service=inference_service(config),
+        learners=tuple(map(learner_name, config.players)),
+        stall_s=config.run.stall_s,
+        restarts=config.run.restarts,
+    )

@@ -79,8 +79,11 @@ def edit(folder, change):
             "meta SET value = '-1.5' WHERE key = 'matchmaking'",
             "'matchmaking' is malformed: expected a dict, got a float",
         ),
-        ("meta SET value = '{\"shares\": 3}' WHERE key = 'matchmaking'", "shares: expected a dict, got 3"),
-        ('meta SET value = \'{"shares": {"main": "x"}}\' WHERE key = \'matchmaking\'', "could not convert string"),
+        ("meta SET value = '{\"shares\": 3}' WHERE key = 'matchmaking'", "shares: expected a table, got 3"),
+        (
+            'meta SET value = \'{"shares": {"main": "x"}}\' WHERE key = \'matchmaking\'',
+            "shares.main: expected a number",
+        ),
         ("counters SET value = 'x'", "could not convert string"),
         ("counters SET value = 9e999", "a counter is not finite"),
         ("payoffs SET wins = '[1, 2]'", "invalid literal for int"),

@@ -7,7 +7,7 @@ import pytest
 from ludus._config.run_config import parse_config
 from ludus._plugins.manager import load_plugins
 from ludus._run.context import RunContext
-from ludus._run.session import make_coordinator
+from ludus._run.coordinator_factory import make_coordinator
 from ludus._run.worker_factories import (
     learner_device,
     make_actor_cache,

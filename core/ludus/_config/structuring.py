@@ -32,12 +32,15 @@ class Problem:
         """Return the same problem with a longer path."""
         return Problem((*head, *self.path), self.text)
 
+    def __str__(self) -> str:
+        return ": ".join(filter(None, (".".join(map(str, self.path)), self.text)))
 
-class StructuringError(Exception):
+
+class StructuringError(ValueError):
     """A value does not fit its declared type; `problems` lists all reasons."""
 
     def __init__(self, *problems: Problem) -> None:
-        super().__init__("; ".join(problem.text for problem in problems))
+        super().__init__("; ".join(map(str, problems)))
         self.problems = problems
 
 

@@ -1,4 +1,4 @@
-"""The coordinator: the only process that writes the league; and how a new or resumed run builds it.
+"""The coordinator: the only process that writes the league.
 
 `Coordinator.handle` takes messages and queues answers; `Coordinator.flush` commits once and then sends them. So nothing
 leaves the coordinator before the change it confirms is durable. A worker that gets no answer repeats its message, and
@@ -7,15 +7,15 @@ repeated messages change nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from attrs import define, field
 
 from ludus._config.sections import RunConfig
-from ludus._league.changes import FreezeRequests, ModelRegistry, RuleRunner
-from ludus._league.fixtures import EvaluationFixtures, ShareScheduler, TrainingFixtures
+from ludus._league.changes import ModelRegistry, RuleRunner
+from ludus._league.fixtures import EvaluationFixtures, TrainingFixtures
 from ludus._league.league import League
 from ludus._league.matchmaking_state import MatchmakingState
 from ludus._league.membership import Membership
@@ -33,11 +33,7 @@ from ludus._messaging.messages import (
     Results,
 )
 from ludus._plugins.manager import Plugins
-from ludus._seeding import generator
-from ludus.environment import EnvironmentSpec
-from ludus.launcher import Link, learner_name
-from ludus.matchmaker import Matchmaker
-from ludus.rule import Rule
+from ludus.launcher import Link
 
 _MAX_FIXTURES_PER_REQUEST = 64
 _FIXTURES_PER_MESSAGE = 8  # a message's header is bounded, and fixtures of many seats and parameters are large
@@ -174,7 +170,7 @@ class Coordinator:
             rules_applied_at=self.rule_runner.applied_at,
             shares={name: view.share for name, view in self.league.players.items()},
             configured_shares={name: player.share for name, player in self.config.players.items()},
-            rules=frozenset(rule.name for rule in self.config.league.rules),
+            rules=tuple(rule.name for rule in self.config.league.rules),
         )
 
     @property
@@ -187,111 +183,3 @@ class Coordinator:
     def stop(self, workers: list[str]) -> None:
         """Ask workers to stop; workers that connect later are asked when they do."""
         self.membership.stop(workers, reason=self.stop_reason)
-
-
-def open_coordinator(
-    config: RunConfig,
-    *,
-    spec: EnvironmentSpec,
-    league: League,
-    matchmakers: Mapping[str, Matchmaker],
-    evaluation: Matchmaker | None,
-    rules: Mapping[str, Rule],
-    plugins: Plugins,
-    link: Link,
-    clock: Callable[[], float],
-) -> Coordinator:
-    """Build a coordinator that continues from the last commit of its league.
-
-    Args:
-        config: The run's configuration.
-        spec: The environment's description.
-        league: The league, open for writing.
-        matchmakers: Matchmaker by player.
-        evaluation: Chooses rating matches; None: there are none.
-        rules: Rules of the league by name, in the order in which they are called.
-        plugins: Receive events.
-        link: Sends messages to workers.
-        clock: Seconds.
-
-    Raises:
-        sqlite3.DatabaseError: The stored state is malformed.
-        LudusError: A matchmaker failed to admit a model that had missed its pools.
-    """
-    state, counters = MatchmakingState.load(league.store), league.store.counters()
-    rng = generator(config.run.seed, "matchmaking")
-    state.restore_rng(rng)
-    outbox = Outbox()
-    scheduler = ShareScheduler(
-        assigned={name: state.assigned.get(name, 0.0) for name in config.players}, match_ticks=dict(state.match_ticks)
-    )
-    training = TrainingFixtures(
-        league=league,
-        spec=spec,
-        matchmakers=matchmakers,
-        scheduler=scheduler,
-        seat_turns={name: state.seat_turns.get(name, 0) for name in config.players},
-        rng=rng,
-        run_seed=config.run.seed,
-        num_matches=config.sampling.matches_per_fixture,
-    )
-    ratings = EvaluationFixtures(
-        league=league,
-        spec=spec,
-        matchmaker=evaluation,
-        rng=rng,
-        run_seed=config.run.seed,
-        num_matches=config.evaluation.fixture_matches,
-        budget=config.evaluation.share,
-    )
-    counts = MatchCounts(int(counters.get("matches", 0)), int(counters.get("rating_matches", 0)))
-    requests = FreezeRequests(league, outbox)
-    coordinator = Coordinator(
-        config=config,
-        league=league,
-        rng=rng,
-        training=training,
-        evaluation=ratings,
-        results=ResultRecorder(league, counts, scheduler, ratings, outbox),
-        counts=counts,
-        models=ModelRegistry(league, matchmakers, requests, outbox),
-        rule_runner=RuleRunner(
-            rules=rules,
-            league=league,
-            training=training,
-            requests=requests,
-            outbox=outbox,
-            rng=rng,
-            every_matches=config.league.every_matches,
-            applied_at=state.rules_applied_at,
-        ),
-        membership=Membership(
-            {learner_name(player): player for player in config.players}, league, ratings, requests, outbox
-        ),
-        outbox=outbox,
-        plugins=plugins,
-        link=link,
-        clock=clock,
-    )
-    _restore_shares(config, state, training)
-    _restore_fixtures(league, ratings, outbox)
-    coordinator.models.admit_missed()
-    return coordinator
-
-
-def _restore_shares(config: RunConfig, state: MatchmakingState, training: TrainingFixtures) -> None:
-    """Restore the shares that rules have set, unless one of these rules is gone or another share is configured."""
-    has_all_rules = state.rules <= {rule.name for rule in config.league.rules}
-    for name, player in config.players.items():
-        is_kept = has_all_rules and state.configured_shares.get(name, player.share) == player.share
-        training.set_share(name, state.shares.get(name, player.share) if is_kept else player.share)
-
-
-def _restore_fixtures(league: League, evaluation: EvaluationFixtures, outbox: Outbox) -> None:
-    """Continue unfinished rating fixtures and close training fixtures: their live weights have changed."""
-    for fixture in league.open_fixtures():
-        if fixture.kind == "eval":
-            evaluation.add_unfinished(fixture)
-        else:
-            league.store.fixtures.close(fixture.id)
-            outbox.needs_commit = True

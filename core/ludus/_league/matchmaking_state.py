@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from collections.abc import Mapping
+from typing import Any
 
 import attrs
 import numpy as np
 from attrs import field, frozen
 
+from ludus._config.structuring import structure
 from ludus._store.database import reading
 from ludus._store.store import Store
 
 _KEY = "matchmaking"
-_Number = TypeVar("_Number", int, float)
 
 
 @frozen(kw_only=True)
@@ -38,7 +38,7 @@ class MatchmakingState:
     rules_applied_at: int = 0
     shares: Mapping[str, float] = field(factory=dict)
     configured_shares: Mapping[str, float] = field(factory=dict)
-    rules: frozenset[str] = frozenset()
+    rules: tuple[str, ...] = ()
 
     @classmethod
     def load(cls, store: Store) -> MatchmakingState:
@@ -47,22 +47,12 @@ class MatchmakingState:
         Raises:
             sqlite3.DatabaseError: The stored values are malformed.
         """
-        saved = store.meta(_KEY, {})
         with reading(f"meta value {_KEY!r}"):
-            return cls(
-                rng=saved.get("rng"),
-                assigned=_numbers(saved, "assigned", float),
-                match_ticks=_numbers(saved, "match_ticks", float),
-                seat_turns=_numbers(saved, "seat_turns", int),
-                rules_applied_at=int(saved.get("rules_applied_at", 0)),
-                shares=_numbers(saved, "shares", float),
-                configured_shares=_numbers(saved, "configured_shares", float),
-                rules=frozenset(saved.get("rules", ())),
-            )
+            return structure(store.meta(_KEY, {}), cls)
 
     def save(self, store: Store) -> None:
         """Write the state; durable after the store's next commit."""
-        store.set_meta(_KEY, attrs.asdict(self, recurse=False) | {"rules": sorted(self.rules)})
+        store.set_meta(_KEY, attrs.asdict(self, recurse=False))
 
     def restore_rng(self, rng: np.random.Generator) -> None:
         """Set a generator to the stored state; leave it as it is in a new run.
@@ -73,11 +63,3 @@ class MatchmakingState:
         if self.rng is not None:
             with reading(f"meta value {_KEY!r}"):
                 rng.bit_generator.state = self.rng
-
-
-def _numbers(saved: Mapping[str, Any], key: str, number: Callable[[Any], _Number]) -> dict[str, _Number]:
-    """Return the numbers by player that are stored under `key`."""
-    table = saved.get(key, {})
-    if not isinstance(table, dict):
-        raise TypeError(f"{key}: expected a dict, got {table!r}")
-    return {player: number(value) for player, value in table.items()}

@@ -13,12 +13,12 @@ from attrs import define, evolve, field
 from ludus._config.run_config import find_unused_schedules
 from ludus._config.section_reader import SelectedComponent
 from ludus._config.sections import RunConfig
-from ludus._league.coordinator import Coordinator, open_coordinator
-from ludus._league.league import League
+from ludus._league.coordinator import Coordinator
 from ludus._messaging.in_process import InProcessPool
 from ludus._plugins.error_wrapping import close_environment
 from ludus._run.context import RunContext
-from ludus._run.factories import make, make_environment, make_evaluation_matchmaker, make_matchmaker
+from ludus._run.coordinator_factory import make_coordinator
+from ludus._run.factories import make, make_environment
 from ludus._run.metrics import MetricReporter, earlier_models, summarize
 from ludus._run.threads import configure_process
 from ludus._run.worker_factories import make_actor_cache, make_worker
@@ -206,22 +206,6 @@ class RunSession:
     def _stop_on_signal(self, name: str) -> None:
         self._signal = name
         self.print_line(f"{name}: stopping cleanly (again: at once)")
-
-
-def make_coordinator(run: RunContext, store: Store, *, link: Link, clock: Callable[[], float]) -> Coordinator:
-    """Make the coordinator of a run whose store is open."""
-    config = run.config
-    return open_coordinator(
-        config,
-        spec=run.spec,
-        league=League(store, **run.league_members(), ratings=partial(make, config.league.rating), budget=run.budget),
-        matchmakers={name: make_matchmaker(run.plugins, player) for name, player in config.players.items()},
-        evaluation=make_evaluation_matchmaker(run.plugins, config),
-        rules={rule.name: make(rule) for rule in config.league.rules},
-        plugins=run.plugins,
-        link=link,
-        clock=clock,
-    )
 
 
 _REASON = "final evaluation"

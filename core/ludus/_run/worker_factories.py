@@ -68,41 +68,32 @@ def make_model_agent(
 
 def make_sampler(run: RunContext, name: str, worker: WorkerContext) -> Sampler:
     """Make a sampler, which plays training matches and records the decisions of every player."""
-    config = run.config
-    with _open_environment(run, config.sampling.matches) as environment:
-        spec, rows = environment.spec, environment.num_matches
-        return Sampler(
-            name=name,
-            kind="train",
-            environment=environment,
-            live={
-                player: make_live_actor(run, name, player, spec, rows, memory=worker.memory)
-                for player in config.players
-            },
-            frozen=make_actor_cache(run, name, spec, rows),
-            link=worker.link,
-            clock=worker.clock,
-            matches_per_lane=config.sampling.rows_per_fixture,
-            memory=worker.memory,
-            opponents_learn=config.sampling.opponents_learn,
-        )
+    sampling = run.config.sampling
+    return _make_sampler(run, name, worker, kind="train", matches=sampling.matches, lane=sampling.rows_per_fixture)
 
 
 def make_evaluator(run: RunContext, name: str, worker: WorkerContext) -> Sampler:
     """Make an evaluator, which plays rating matches between frozen models and anchors."""
-    evaluation = run.config.evaluation
-    with _open_environment(run, evaluation.matches) as environment:
+    matches = run.config.evaluation.matches
+    lane = min(matches, run.config.evaluation.fixture_matches)
+    return _make_sampler(run, name, worker, kind="eval", matches=matches, lane=lane)
+
+
+def _make_sampler(run: RunContext, name: str, worker: WorkerContext, *, kind: str, matches: int, lane: int) -> Sampler:
+    players = run.config.players if kind == "train" else ()
+    with _open_environment(run, matches) as environment:
+        spec, memory = environment.spec, worker.memory
         return Sampler(
             name=name,
-            kind="eval",
+            kind=kind,
             environment=environment,
-            live={},
-            frozen=make_actor_cache(run, name, environment.spec, environment.num_matches),
+            live={player: make_live_actor(run, name, player, spec, matches, memory=memory) for player in players},
+            frozen=make_actor_cache(run, name, spec, matches),
             link=worker.link,
             clock=worker.clock,
-            matches_per_lane=min(evaluation.matches, evaluation.fixture_matches),
-            memory=worker.memory,
-            opponents_learn=True,  # it has no live actors
+            matches_per_lane=lane,
+            memory=memory,
+            opponents_learn=run.config.sampling.opponents_learn,
         )
 
 

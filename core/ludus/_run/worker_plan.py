@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ludus._config.sections import RunConfig
-from ludus.launcher import RemoteSamplerSpec, WorkerSpec, helper_name, learner_name
+from ludus.launcher import WorkerSpec, helper_name, learner_name
 
 
 def service_name(component: str) -> str:
@@ -54,15 +54,3 @@ def plan_workers(config: RunConfig, cores: float) -> list[WorkerSpec]:
     if config.evaluation.enabled:
         workers.append(WorkerSpec("evaluator-0", 1))
     return workers
-
-
-def plan_remote_samplers(config: RunConfig) -> RemoteSamplerSpec:
-    """Return what another host needs to run samplers of a run."""
-    run = config.run
-    return RemoteSamplerSpec(
-        threads=run.sampler_threads,
-        service=inference_service(config),
-        learners=tuple(map(learner_name, config.players)),
-        stall_s=run.stall_s,
-        restarts=run.restarts,
-    )

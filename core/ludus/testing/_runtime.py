@@ -17,7 +17,7 @@ from ludus._learning.learner import Learner
 from ludus._messaging.in_process import InprocEndpoint
 from ludus._plugins.manager import load_plugins
 from ludus._run.context import RunContext
-from ludus._run.session import make_coordinator
+from ludus._run.coordinator_factory import make_coordinator
 from ludus._run.worker_factories import make_worker
 from ludus._run.worker_plan import plan_workers
 from ludus._sampling.sampler import Sampler
