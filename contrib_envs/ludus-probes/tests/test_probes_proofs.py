@@ -68,6 +68,10 @@ LUCK = """
 [environment]
 name = "luck"
 """
+EXITS = """
+[environment]
+name = "exits"
+"""
 
 
 @pytest.fixture
@@ -101,6 +105,9 @@ def trained(ludus, folder, text, *, decisions, without=()):
     [
         pytest.param(MASKS, 12_000, "environment.key-ring.masked=false", ["--deterministic"], 0.6, id="masks"),
         pytest.param(TARGETS, 20_000, "players.main.modular.attention=[]", ["--deterministic"], 0.7, id="attention"),
+        pytest.param(
+            EXITS, 60_000, "environment.exits.leaving='truncated'", ["--deterministic"], 0.6, id="ends of seats"
+        ),
         # actions are sampled: greedy play would hide how unsure the policy is
         pytest.param(LUCK, 60_000, "environment.luck.told=false", [], 0.4, id="privileged critic"),
     ],

@@ -69,6 +69,20 @@ class CorridorConfig:
 
 
 @frozen(kw_only=True)
+class ExitsConfig:
+    """Options of the environment ``exits``."""
+
+    seats: int = option(2, whole(1, 64), help="seats of a match, 1 to 64")
+    ticks: int = option(20, whole(2, 10_000), help="ticks of a match, 2 to 10000; each pays a seat that stays 1/ticks")
+    prize: float = option(0.25, between(0.0, 0.99), help="reward of leaving, 0 to 0.99; staying is worth 1")
+    leaving: str = option(
+        "terminated",
+        one_of("terminated", "truncated"),
+        help="how a seat ends that leaves; a truncated one bootstraps, so that leaving seems to be best",
+    )
+
+
+@frozen(kw_only=True)
 class KeyRingConfig:
     """Options of the environment ``key-ring``."""
 

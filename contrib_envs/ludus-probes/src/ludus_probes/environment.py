@@ -75,6 +75,7 @@ def probe_spec(
     teams: tuple[int, ...] = (0,),
     privileged_space: spaces.Dict | None = None,
     labels_used: tuple[tuple[bool, ...], ...] | None = None,
+    seat_endings: bool = False,
     **properties: Any,
 ) -> EnvironmentSpec:
     """Return the spec of a probe: one role, and further `properties` of an `EnvironmentSpec`."""
@@ -85,6 +86,7 @@ def probe_spec(
         teams=teams,
         privileged_space=privileged_space,
         labels_used=labels_used,
+        seat_endings=seat_endings,
     )
     return EnvironmentSpec(name=name, roles=(player,), turn="simultaneous", **properties)
 
@@ -113,7 +115,8 @@ class Game(Protocol):
     def advance(self, at: Indices, actions: np.ndarray) -> np.ndarray:
         """Apply the legal ``actions [n, S, L]`` in the given running matches.
 
-        Write observations and rewards, and the outcomes of matches that end; leave other matches as they are.
+        Write observations and rewards, ends of seats, and the outcomes of matches that end; leave other matches as they
+        are. Actions of seats that have ended are arbitrary.
 
         Returns:
             ``[n] bool``: the matches that terminated.
@@ -168,14 +171,17 @@ class ProbeEnvironment:
         at: Indices = slice(None) if self._running.all() else np.flatnonzero(self._running)
         chosen = actions[ROLE][at]
         self._require_legal(at, chosen)
-        self._player.reward.fill(0.0)
+        self._player.clear(slice(None))
         self._tick.terminated.fill(False)
         self._ticks[at] += 1
         self._tick.terminated[at] = self._game.advance(at, chosen)
         limit = self.spec.max_ticks or np.inf
         np.greater(self._running & (self._ticks >= limit), self._tick.terminated, out=self._tick.truncated)
         self._running &= ~(self._tick.terminated | self._tick.truncated)
-        self._player.acting[:] = self._running[:, None]
+        if self._player.terminated is None or self._player.truncated is None:
+            self._player.acting[:] = self._running[:, None]
+        else:
+            self._player.acting &= self._running[:, None] & ~(self._player.terminated | self._player.truncated)
         return self._tick
 
     def close(self) -> None:
@@ -185,6 +191,8 @@ class ProbeEnvironment:
         """Raise ContractError for the first illegal action."""
         mask = None if self._player.action_mask is None else self._player.action_mask[at]
         legal = legal_actions(self._role.action_space, chosen, mask)
+        if self._role.seat_endings:
+            legal |= ~self._player.acting[at]
         if not legal.all():
             index, seat = map(int, np.argwhere(~legal)[0])
             match = int(np.arange(self.num_matches)[at][index])
