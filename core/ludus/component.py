@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
+import pkgutil
 from collections.abc import Callable
 from typing import Any
 
@@ -81,11 +81,8 @@ class Component:
 
 
 def _load(path: str, component: str) -> Any:
-    module_name, _, attribute = path.partition(":")
     try:
-        value = importlib.import_module(module_name)
-        for part in attribute.split("."):
-            value = getattr(value, part)
+        return pkgutil.resolve_name(path)
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # an import may raise anything: SystemExit, or a panic of Rust code
@@ -97,4 +94,3 @@ def _load(path: str, component: str) -> Any:
         raise PluginError(
             f"component {component!r}: cannot import {path!r}: {type(error).__name__}: {error} — {suggested_fix}"
         ) from error
-    return value

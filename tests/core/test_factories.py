@@ -311,13 +311,13 @@ def test_learned_role_wrong(configure, overrides, spec, problem):
 
 def test_player_without_interfaces_sees_the_role(configure):
     """The role is unchanged."""
-    assert player_role(configure().players["main"], ROLE) == (ROLE, None)
+    assert player_role(configure().players["main"], SPEC) == (ROLE, None)
 
 
 def test_player_with_interfaces(configure):
     """Interfaces transform the spaces in order."""
     player = configure('players.main.interfaces=["double", "double"]').players["main"]
-    role, interface = player_role(player, ROLE)
+    role, interface = player_role(player, SPEC)
     assert role.observation_space.shape == (12,)
     assert (role.name, role.teams) == (ROLE.name, ROLE.teams)
     assert interface is not None
@@ -336,7 +336,7 @@ def test_interface_that_fails(configure, name, kind, problem):
     """The error of a factory or of `bind` names the interface."""
     player = configure(f'players.main.interfaces=["{name}"]').players["main"]
     with pytest.raises(kind, match=problem):
-        player_role(player, ROLE)
+        player_role(player, SPEC)
 
 
 def test_algorithm_gets_role_and_network(configure):

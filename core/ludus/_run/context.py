@@ -77,11 +77,6 @@ class RunContext:
         """Return the training budget of the run."""
         return TrainingBudget(decisions=self.config.run.decisions, seconds=self.config.run.minutes * 60)
 
-    def player_role(self, name: str) -> Role:
-        """Return the role that a player learns, as the player observes it."""
-        player = self.config.players[name]
-        return player_role(player, learned_role(player, self.spec))[0]
-
     def player_components(
         self, name: str, spec: EnvironmentSpec, endpoint: ServiceEndpoint | None = None
     ) -> PlayerComponents:
@@ -97,7 +92,7 @@ class RunContext:
             PluginError: A factory raised.
         """
         player = self.config.players[name]
-        role, interface = player_role(player, learned_role(player, spec))
+        role, interface = player_role(player, spec)
         algorithm = make_algorithm(player, role, runtime=self.config.inference, site=endpoint)
         return PlayerComponents(role=role, interface=interface, algorithm=algorithm)
 

@@ -81,20 +81,18 @@ def learned_role(player: PlayerConfig, spec: EnvironmentSpec) -> Role:
     raise ConfigError(f"players.{player.name}.role: expected one of {names}, got {player.role!r}")
 
 
-def player_role(player: PlayerConfig, role: Role) -> tuple[Role, Interface | None]:
-    """Bind a player's interfaces to a role.
-
-    Args:
-        player: Configuration of the player.
-        role: The role as the environment declares it.
+def player_role(player: PlayerConfig, spec: EnvironmentSpec) -> tuple[Role, Interface | None]:
+    """Bind a player's interfaces to the role that it learns.
 
     Returns:
         The role as the player observes it, and the bound interface; None without interfaces.
 
     Raises:
+        ConfigError: The player's role is missing or wrong.
         PluginError: A factory or `bind` raised.
         ContractError: An interface cannot work on these spaces.
     """
+    role = learned_role(player, spec)
     if not player.interfaces:
         return role, None
     interface = stack(*(make(selected) for selected in player.interfaces))

@@ -15,7 +15,14 @@ from ludus._learning.learner import Learner
 from ludus._learning.state import LearnerOptions
 from ludus._plugins.error_wrapping import close_environment
 from ludus._run.context import RunContext
-from ludus._run.factories import make_agent, make_algorithm, make_environment, make_networks, make_service
+from ludus._run.factories import (
+    make_agent,
+    make_algorithm,
+    make_environment,
+    make_networks,
+    make_service,
+    player_role,
+)
 from ludus._run.worker_plan import service_name
 from ludus._sampling.actors import AgentActor, LiveActor, PolicyAgent
 from ludus._sampling.opponents import ActorCache, StackActor
@@ -166,8 +173,9 @@ def make_actor_cache(run: RunContext, worker: str, spec: EnvironmentSpec, rows: 
 
 def make_segment_layout(run: RunContext, player: str) -> SegmentLayout:
     """Make the layout of a player's segments, on which its samplers and its learner must agree."""
-    role = run.player_role(player)
-    algorithm = make_algorithm(run.config.players[player], role)
+    config = run.config.players[player]
+    role, _ = player_role(config, run.spec)
+    algorithm = make_algorithm(config, role)
     return _segment_layout(role, algorithm, algorithm.make_policy())
 
 
@@ -302,7 +310,9 @@ def make_player_networks(run: RunContext, player: str) -> list[Network]:
         ConfigError: The player lacks a network that its algorithm needs, or the network's options are wrong.
         PluginError: A factory raised something else.
     """
-    return make_networks(run.config.players[player], run.player_role(player))
+    config = run.config.players[player]
+    role, _ = player_role(config, run.spec)
+    return make_networks(config, role)
 
 
 def make_worker(run: RunContext, name: str, worker: WorkerContext) -> Worker:

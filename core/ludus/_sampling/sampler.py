@@ -16,8 +16,7 @@ from attrs import define, field
 from ludus._league.participants import parse
 from ludus._messaging.messages import Credit, Fixtures, Hello, MetricsReport, ResultsAck, Stop
 from ludus._sampling.actors import LiveActor, PolicyActor
-from ludus._sampling.coordinator_channel import FixtureRequests, ResultReports, SamplerMetrics
-from ludus._sampling.learner_channel import LearnerChannel
+from ludus._sampling.channels import FixtureRequests, LearnerChannel, ResultReports, SamplerMetrics
 from ludus._sampling.match_engine import MatchEngine
 from ludus._sampling.opponents import ActorCache
 from ludus._sampling.seats import Actor

@@ -102,7 +102,7 @@ def check_player(player: PlayerConfig, environment: Environment, context: RunCon
     """
     run = context.config.run
     raw_role = learned_role(player, environment.spec)
-    role, interface = player_role(player, raw_role)
+    role, interface = player_role(player, environment.spec)
     if interface is not None:
         yield f"with its interfaces: {describe_spaces(role)}"
     yield from _check_networks(player, role)

@@ -18,7 +18,7 @@ from ludus._config.run_config import dump_config, parse_config, select_component
 from ludus._config.sections import PlayerConfig, RunConfig
 from ludus._config.toml import apply_overrides, read_toml
 from ludus._run.context import RunContext
-from ludus._run.factories import learned_role, make_algorithm, make_environment, make_networks, player_role
+from ludus._run.factories import make_algorithm, make_environment, make_networks, player_role
 from ludus._run.metrics import read_metrics
 from ludus._run.threads import configure_process, find_device_problem
 from ludus._run.worker_plan import count_samplers
@@ -196,7 +196,7 @@ class Setup:
             device: Torch device of the trainer.
         """
         name, config = self._first_player()
-        role, _ = player_role(config, learned_role(config, self.spec()))
+        role, _ = player_role(config, self.spec())
         algorithm = make_algorithm(config, role, runtime=self.config.inference)
         trainer = algorithm.make_trainer(seed=seed_for(self.config.run.seed, "learner", name), device=device)
         policy = algorithm.make_policy()
@@ -210,7 +210,7 @@ class Setup:
             ConfigError: The algorithm runs no network.
         """
         _, player = self._first_player()
-        role, _ = player_role(player, learned_role(player, self.spec()))
+        role, _ = player_role(player, self.spec())
         networks = make_networks(player, role)
         if not networks:
             raise ConfigError(
@@ -249,7 +249,7 @@ class Setup:
     def _trainers(self) -> Iterator[tuple[str, Trainer]]:
         spec = self.spec()
         for name, player in self.config.players.items():
-            role, _ = player_role(player, learned_role(player, spec))
+            role, _ = player_role(player, spec)
             yield name, make_algorithm(player, role).make_trainer(seed=0)
 
     @property
