@@ -16,11 +16,11 @@ from ludus._config.run_config import load_config, parse_config
 from ludus._config.toml import apply_overrides
 from ludus._plugins.manager import load_plugins
 from ludus._run import runner
-from ludus.errors import ConfigError
+from ludus.lineup import make_agents, make_lineup
 from ludus.runs import Run, open_run, play_matches
 
 if TYPE_CHECKING:
-    from ludus.environment import Environment, Scenario
+    from ludus.environment import Scenario
 
 
 @frozen(kw_only=True)
@@ -31,11 +31,13 @@ class MatchResult:
         outcome: Points of every team: 1 for a win, ½ for a draw, 0 for a loss.
         ticks: Length of the match.
         returns: Sum of the rewards of every seat.
+        participants: Participant of every seat, also of those that were not named.
     """
 
     outcome: tuple[float, ...]
     ticks: int
     returns: tuple[float, ...]
+    participants: tuple[str, ...]
 
 
 def train(
@@ -116,37 +118,25 @@ def play_match(
 
     Args:
         run: An opened run.
-        participants: One per team, in the order of the teams: models (``"main_agent@latest"``, ``"main_agent@7"``),
-            anchors of the run, or installed agents.
+        participants: Models (``"main_agent@latest"``, ``"main_agent@7"``), anchors of the run, or installed agents, in
+            any order: models take seats of their role, others the teams that remain. ``"ROLE=NAME"`` and
+            ``"SEAT=NAME"`` choose seats. `ludus.lineup` has all rules, also for seats that are not named.
         seed: Seed of the match and of all decisions.
         scenario: Start state; None for the default one.
         deterministic: Models take their most likely actions instead of sampling.
 
     Raises:
-        ConfigError: There is no such participant, or the number of teams is another one.
+        ConfigError: There is no such participant, or there are more participants than seats for them.
         ModelError: A model cannot be loaded.
         PluginError: The environment or an agent failed.
     """
     with closing(run.make_environment(1)) as environment:
-        agents = _agents_by_team(run, environment, participants, deterministic=deterministic)
-        seating = [agents[seat.team, seat.role] for seat in environment.spec.seats]
-        (played,) = play_matches(environment, [seating], matches=1, seed=seed, scenario=scenario)
+        lineup = make_lineup(environment.spec, participants, run)
+        agents = make_agents([lineup], run, environment, deterministic=deterministic)
+        (played,) = play_matches(environment, agents, matches=1, seed=seed, scenario=scenario)
     return MatchResult(
         outcome=tuple(played["outcome"][0].tolist()),
         ticks=int(played["ticks"][0]),
         returns=tuple(played["returns"][0].tolist()),
+        participants=lineup.participants,
     )
-
-
-def _agents_by_team(
-    run: Run, environment: Environment, participants: Sequence[str], *, deterministic: bool
-) -> dict[tuple[int, str], Any]:
-    """Return an agent for every team and role."""
-    spec = environment.spec
-    if len(participants) != spec.num_teams:
-        names = ", ".join(participants) or "none"
-        raise ConfigError(f"participants: {spec.name} has {spec.num_teams} teams; expected one each, got {names}")
-    return {
-        (team, role): run.agent(participants[team], role, environment=environment, deterministic=deterministic)
-        for team, role in sorted({(seat.team, seat.role) for seat in spec.seats})
-    }

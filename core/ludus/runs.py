@@ -1,4 +1,4 @@
-"""Read runs, and play with their models or with installed agents: the API of commands, dashboards and scripts.
+"""Read runs and play with their models: the API of commands, dashboards and scripts.
 
 ::
 
@@ -19,9 +19,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from attrs import frozen
-
-from ludus._config.run_config import load_config, parse_config, read_rating, select_components
+from ludus._config.run_config import load_config, parse_config, read_rating
 from ludus._config.sections import RunConfig
 from ludus._league.league import League
 from ludus._league.statistics import Score, score
@@ -37,12 +35,13 @@ from ludus._store.model_files import check_model, is_hash, load_arrays, load_che
 from ludus._store.store import Store
 from ludus._store.tables import PoolRecord
 from ludus.errors import ConfigError, ModelError
+from ludus.installed import default_agents, select_agent
+from ludus.lineup import Participant
 from ludus.records import Fixture, FixtureRecord, MatchRecord, ModelRecord
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from ludus._config.section_reader import SelectedComponent
     from ludus._messaging.messages import Checkpoint
     from ludus.agent import Agent
     from ludus.environment import Environment, EnvironmentSpec, Seat
@@ -52,7 +51,6 @@ if TYPE_CHECKING:
 __all__ = [
     "Fixture",
     "FixtureRecord",
-    "Game",
     "MatchRecord",
     "ModelRecord",
     "PoolRecord",
@@ -65,7 +63,6 @@ __all__ = [
     "load_checkpoint",
     "load_manifest",
     "match_seeds",
-    "open_game",
     "open_run",
     "play_matches",
     "score",
@@ -107,10 +104,12 @@ class Run(AbstractContextManager["Run"]):
     def __init__(self, folder: Path, *, overrides: Sequence[str] = ()) -> None:
         self.folder = folder
         self._overrides = overrides
+        #: Wraps database errors, which reading may raise at any row, in a `StoreError`.
+        self._wrap_errors = partial(wrap_database_errors, folder / DATABASE)
         self._store = Store.read(folder)
         try:
             rating = read_rating(folder / "run.toml", overrides=overrides, plugins=self.plugins)
-            with wrap_database_errors(folder / DATABASE):
+            with self._wrap_errors():
                 self._league = self.league = League.of(self._store, partial(make, rating))
         except BaseException:
             self._store.close()
@@ -149,10 +148,6 @@ class Run(AbstractContextManager["Run"]):
         return self._league.roster.resolve(name)
 
     # --- the log --------------------------------------------------------------------------------------------------
-
-    def _wrap_errors(self) -> AbstractContextManager[None]:
-        """Wrap database errors, which reading may raise at any row, in a `StoreError`."""
-        return wrap_database_errors(self.folder / DATABASE)
 
     def meta(self, key: str) -> Any:
         """Return a value stored at the start (``"environment"``, ``"created_s"``, ``"seed"``); None if missing."""
@@ -244,35 +239,63 @@ class Run(AbstractContextManager["Run"]):
         """
         return make_environment(self.config.environment, num_matches)
 
+    def participant(self, name: str) -> Participant:
+        """Return the frozen model, anchor or installed agent of a name, and the role that it learned.
+
+        Raises:
+            ConfigError: There is no such participant, or it is a live player.
+        """
+        league, agents = self._league, self.plugins.components("agent")
+        player = name.partition("@")[0]
+        if name in agents and player not in league.players and name not in league.anchors:
+            return Participant(name)
+        try:
+            participant = league.roster.resolve(name)
+        except ConfigError as error:
+            others = ", ".join(default_agents(self.plugins, self.config.environment.name))
+            raise ConfigError(f"{error}; installed agents are {others or 'none'}") from None
+        if participant in league.anchors:
+            return Participant(participant)
+        if participant not in league.models:
+            example = f"one, for example {player}@latest, or " if league.players[player].models else ""
+            raise ConfigError(f"{name} is no frozen model; name {example}a scripted agent")
+        return Participant(participant, league.players[player].role if player in league.players else "")
+
+    def default_participants(self, role: str) -> list[str]:
+        """Return the participants that may fill unnamed seats of a role.
+
+        These are the newest models of the players that learn the role, in the order of the configuration, then the
+        anchors, then installed agents that play the environment.
+        """
+        players = self.league.players.values()
+        newest = [player.models[-1] for player in players if player.role == role and player.models]
+        return [*newest, *self.league.anchors, *default_agents(self.plugins, self.config.environment.name)]
+
     def agent(self, name: str, role: str, *, environment: Environment, deterministic: bool = False) -> Agent:
         """Make an agent of a frozen model or an anchor of the run, or of an installed agent with default options.
 
         Args:
-            name: As for `resolve`, or the name of an installed agent.
+            name: As for `participant`.
             role: Role that it plays.
             environment: Environment in which it will play.
             deterministic: Take the most likely actions instead of sampling; for models only.
 
         Raises:
-            ConfigError: There is no such participant, or it is a live player.
+            ConfigError: There is no such participant, it is a live player, or it learned another role.
             ModelError: The model cannot be loaded.
         """
-        league = self._league
-        player = name.partition("@")[0]
-        in_league = player in league.players or name in league.anchors
-        if not in_league and name in self.plugins.components("agent"):
-            [selected] = select_components(self.plugins, [("agent", name)])
-            return make_agent(selected, environment.spec, role)
-        participant = league.roster.resolve(name)
-        spec, players = environment.spec, self.config.players
-        if participant in league.anchors:
-            return make_anchor_agent(self.config, participant, role, spec)
-        model = league.models.get(participant)
+        participant, spec, players = self.participant(name), environment.spec, self.config.players
+        if participant.name in self._league.anchors:
+            return make_anchor_agent(self.config, participant.name, role, spec)
+        model = self._league.models.get(participant.name)
         if model is None:
-            example = f"one, for example {player}@latest, or " if league.players[player].models else ""
-            raise ConfigError(f"{name} is no frozen model; name {example}a scripted agent")
+            return make_agent(select_agent(self.plugins, name), spec, role)
         if model.player not in players:
-            raise ModelError(f"model {participant!r} belongs to no player of this run; there are {', '.join(players)}")
+            raise ModelError(
+                f"model {model.participant!r} belongs to no player of this run; there are {', '.join(players)}"
+            )
+        if participant.role != role:
+            raise ConfigError(f"{name} learned the role {participant.role}, so it cannot play {role}")
         weights = load_arrays(self.folder / "models", model.hash)
         run, rows = RunContext(config=self.config, plugins=self.plugins, run_dir=self.folder), environment.num_matches
         return make_model_agent(run, model.player, weights, spec=spec, rows=rows, deterministic=deterministic)
@@ -332,50 +355,3 @@ def load_agent(file: str | Path, role: str, *, spec: EnvironmentSpec, determinis
         raise ModelError(f"{path}: learned the role {own_role}, so it cannot play {role}")
     run = RunContext(config=config, plugins=plugins, run_dir=path.parent)
     return make_model_agent(run, player.name, weights, spec=spec, deterministic=deterministic)
-
-
-@frozen
-class Game:
-    """An installed environment and agents that play it, without a run; made by `open_game`."""
-
-    _environment: SelectedComponent
-    _agents: Mapping[str, SelectedComponent]
-
-    def make_environment(self, num_matches: int) -> Environment:
-        """Make a batch of the environment; the caller closes it.
-
-        Raises:
-            PluginError: The factory raised.
-        """
-        return make_environment(self._environment, num_matches)
-
-    def agent(self, name: str, role: str, *, environment: Environment) -> Agent:
-        """Make one of the agents for a role.
-
-        Raises:
-            PluginError: The factory raised.
-        """
-        return make_agent(self._agents[name], environment.spec, role)
-
-
-def open_game(
-    environment: str,
-    agents: Sequence[str] = (),
-    *,
-    options: Mapping[str, Mapping[str, Any]] | None = None,
-    overrides: Sequence[str] = (),
-) -> Game:
-    """Select an installed environment and agents by name.
-
-    Args:
-        environment: Name of the environment.
-        agents: Names of agents.
-        options: Tables of their options by component name.
-        overrides: Texts ``name.option=value``, which take precedence over `options`.
-
-    Raises:
-        ConfigError: With one line for every mistake.
-    """
-    wanted = [("environment", environment), *(("agent", agent) for agent in agents)]
-    first, *others = select_components(load_plugins(), wanted, options=options, overrides=overrides)
-    return Game(first, {agent.name: agent for agent in others})

@@ -94,6 +94,7 @@ def test_play_match_returns_outcome_and_length(run):
     assert sum(result.outcome) == 1.0
     assert len(result.returns) == len(run.seats)
     assert result.ticks > 0
+    assert result.participants == BEST_OF_TWO
     assert ludus.play_match(run, *BEST_OF_TWO, seed=7) == result
 
 
@@ -104,10 +105,18 @@ def test_play_match_seats_participants_in_the_order_of_teams(run):
     assert min(np.mean(first), np.mean(second)) > 0.6
 
 
+def test_play_match_fills_seats_that_are_not_named(run):
+    """The opponent of a single participant is another one; a seat may be chosen by its number."""
+    assert ludus.play_match(run, "main@latest").participants == ("main@latest", "random")
+    newest = run.resolve("main@latest")
+    assert ludus.play_match(run, "1=random").participants == (newest, "random")
+
+
 @pytest.mark.parametrize(
     ("participants", "problem"),
     [
-        (("main@latest",), "dummy-count has 2 teams; expected one each, got main@latest"),
+        (("main@latest", "random", "main@1"), "main@1: no free seat of role player; dummy-count has 2 teams"),
+        (("mouse=random",), "dummy-count has no role or seat 'mouse'; its roles are player, its seats 0 to 1"),
         (("main@latest", "nobody"), "nobody"),
         (("main@99", "random"), "main@99"),
     ],

@@ -23,7 +23,6 @@ from ludus.runs import (
     check_model,
     load_checkpoint,
     load_manifest,
-    open_game,
     open_run,
 )
 
@@ -297,7 +296,7 @@ def test_anchor_takes_precedence_over_an_installed_agent(run, monkeypatch):
     """It has the options of the run."""
     with closing(run.make_environment(1)) as environment:
         monkeypatch.setattr(run.plugins, "components", lambda _kind: {"random": None})
-        monkeypatch.setattr("ludus.runs.select_components", lambda *_: pytest.fail("the installed one is taken"))
+        monkeypatch.setattr("ludus.installed.select_components", lambda *_: pytest.fail("the installed one is taken"))
         assert run.agent("random", "player", environment=environment)
 
 
@@ -381,30 +380,6 @@ def test_failed_open_closes_the_database(folder, monkeypatch):
     with pytest.raises(StoreError, match="damaged"):
         Run(folder)
     assert len(closed) == 1
-
-
-def test_open_game():
-    """Options of the environment and agents are given by name."""
-    game = open_game("dummy-count", ["dummy-perfect"], overrides=["dummy-count.target=4"])
-    with closing(game.make_environment(2)) as environment:
-        assert environment.num_matches == 2
-        assert game.agent("dummy-perfect", "player", environment=environment)
-
-
-def test_open_game_with_tables_of_options():
-    """Overrides take precedence over them."""
-    tables = {"dummy-count": {"target": 4, "ticks": 0}}
-    with pytest.raises(ConfigError, match=r"^dummy-count.ticks: unknown key"):
-        open_game("dummy-count", options=tables)
-    del tables["dummy-count"]["ticks"]
-    for overrides, target in (((), 4), (("dummy-count.target=3",), 3)):
-        assert open_game("dummy-count", options=tables, overrides=overrides)._environment.config.target == target
-
-
-def test_open_game_with_unused_options():
-    """They are errors, as unknown names are."""
-    with pytest.raises(ConfigError, match="is not chosen"):
-        open_game("dummy-count", overrides=["dummy-perfect.error_rate=1"])
 
 
 def test_reading_does_not_import_torch(folder):

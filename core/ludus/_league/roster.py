@@ -85,7 +85,7 @@ class Roster:
         and ``main_agent`` are the live weights. Full names of participants name themselves.
 
         Raises:
-            ConfigError: There is no such participant; the message suggests a similar name.
+            ConfigError: There is no such participant; the message suggests a similar name and lists what exists.
         """
         player, _, suffix = name.partition("@")
         if player in self.players and suffix in {"", "live", "latest"}:
@@ -94,8 +94,17 @@ class Roster:
         if name in self.anchors or self.is_playable(name):
             return name
         names = [*self.anchors, *self.models, *self.players, *(f"{player}@latest" for player in self.players)]
-        hint = did_you_mean(name, names) or f" — there are: {', '.join(names[:12])}"
-        raise ConfigError(f"participant {name!r}: not in this league{hint}")
+        hint = did_you_mean(name, names) or ";"
+        raise ConfigError(f"participant {name!r}: not in this league{hint} {self._describe()}")
+
+    def _describe(self) -> str:
+        """Return the models and anchors as text."""
+        models = [
+            view.models[0] if len(view.models) == 1 else f"{view.models[0]} to {view.models[-1]}"
+            for view in self.players.values()
+            if view.models
+        ]
+        return f"models are {', '.join(models) or 'none'}; anchors are {', '.join(self.anchors) or 'none'}"
 
 
 def _with_models(view: PlayerView, models: Sequence[ModelRecord]) -> PlayerView:

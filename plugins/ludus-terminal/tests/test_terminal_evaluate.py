@@ -64,7 +64,9 @@ def invoke(*arguments, code=0):
 def test_the_result_is_json(folder):
     """The JSON has exactly these keys, so that programs can rely on them."""
     data = json.loads(invoke(folder, "main@latest", "random", "--matches", 50, "--json"))
-    assert list(data) == ["wins", "draws", "losses", "score", "interval", "mean_return", "mean_ticks"]
+    keys = ["wins", "draws", "losses", "score", "interval", "mean_return", "mean_ticks", "participants"]
+    assert list(data) == keys
+    assert data["participants"] == ["main@latest", "random"]
     assert data["wins"] + data["draws"] + data["losses"] == 50
     assert data["interval"][0] < data["score"] < data["interval"][1]
     assert data["score"] > 0.5
@@ -122,14 +124,14 @@ def test_nothing_is_written(folder):
 
 def test_the_snapshot_is_closed_while_matches_are_played(folder, monkeypatch):
     """An open snapshot would keep the database of a running run from shrinking."""
-    close, play, order = Store.close, evaluate_module.play_pair, []
+    close, play, order = Store.close, evaluate_module.play_matches, []
 
     def played(*arguments, **more):
         order.append("played")
         return play(*arguments, **more)
 
     monkeypatch.setattr(Store, "close", lambda store: (order.append("closed"), close(store)))
-    monkeypatch.setattr(evaluate_module, "play_pair", played)
+    monkeypatch.setattr(evaluate_module, "play_matches", played)
     invoke(folder, "main@latest", "random", "--matches", 4)
     assert order[:2] == ["closed", "played"]
 
@@ -147,10 +149,16 @@ def test_an_invalid_scenario_name_is_wrong_usage(folder, name):
     assert "Invalid value for '--scenario': name: expected a name of 1 to 64" in output
 
 
-def test_every_team_needs_a_participant(folder):
-    """A missing participant is wrong usage."""
-    output = " ".join(invoke(folder, "main@1", code=2).split())
-    assert "dummy-count has 2 teams: name one participant for each" in output
+def test_a_missing_opponent_is_chosen_and_printed(folder):
+    """An older model meets the newest one, the newest model an anchor."""
+    assert invoke(folder, "main@1", "--matches", 2).startswith("seats that were not named: player by main@")
+    assert invoke(folder, "main@latest", "--matches", 2).startswith("seats that were not named: player by random\n")
+
+
+def test_too_many_participants(folder):
+    """The message has the number of teams and the participants."""
+    with pytest.raises(ConfigError, match=r"no free seat of role player; dummy-count has 2 teams .* random, main@2"):
+        invoke(folder, "main@1", "random", "main@2")
 
 
 def test_live_weights_cannot_play(folder):

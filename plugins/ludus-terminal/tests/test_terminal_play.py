@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import io
+import re
 import sys
 from types import ModuleType
 
 import numpy as np
 import pytest
 from gymnasium import spaces
-from ludus import runs
+from ludus import installed
 from ludus.__main__ import main
 from ludus._plugins.loading import LoadedPlugin, PluginReport
 from ludus._plugins.manager import Plugins
@@ -120,7 +121,7 @@ def test_seat_out_of_range(ludus):
     """A seat that does not exist is wrong usage."""
     status, out = ludus(*PERFECT, "--seat", "2")
     assert status == 2
-    assert "expected 0 to 1, got 2" in out
+    assert "dummy-count has no role or seat '2'; its roles are player, its seats 0 to 1" in " ".join(out.split())
 
 
 @pytest.mark.parametrize("command", [PERFECT, ("watch", *COUNT, "--seats", "dummy-perfect", "dummy-random")])
@@ -310,14 +311,38 @@ def _vote(monkeypatch):
         ),
     }
     report = PluginReport(name="vote", distribution="vote", version="1", status="ok", offers=offers)
-    monkeypatch.setattr(runs, "load_plugins", lambda: Plugins([LoadedPlugin(report=report)]))
+    monkeypatch.setattr(installed, "load_plugins", lambda: Plugins([LoadedPlugin(report=report)]))
 
 
 @pytest.mark.usefixtures("_vote")
-def test_two_participants_alternate_over_three_teams(ludus):
-    """The first participant takes teams 0 and 2, the second team 1."""
+def test_the_other_participants_take_the_teams_that_remain(ludus):
+    """The first participant takes team 0, the second teams 1 and 2; names may be arguments."""
     _, out = ludus("watch", "--env", "vote", "--seats", "high", "low", "--delay", "0")
-    assert out.splitlines()[-1] == "match 1: high 2, low 0"
+    assert out.splitlines()[-1] == "match 1: high 1, low 0"
+    assert "seats that were not named: voter by low" in out
+    assert (
+        ludus("watch", "--env", "vote", "low", "high", "--delay", "0")[1].splitlines()[-1] == "match 1: low 0, high 2"
+    )
+
+
+@pytest.mark.usefixtures("_vote")
+def test_participants_take_the_seats_that_are_named(ludus):
+    """A seat is chosen by its number."""
+    _, out = ludus("watch", "--env", "vote", "2=high", "low", "--delay", "0")
+    assert out.splitlines()[-1] == "match 1: high 1, low 0"
+    assert out.startswith("high against low; seed ")
+    status, out = ludus("watch", "--env", "vote", "3=high", "--delay", "0")
+    assert (status, out) == (1, "error: vote has no role or seat '3'; its roles are voter, its seats 0 to 2\n")
+
+
+@pytest.mark.usefixtures("_vote")
+def test_several_opponents(ludus):
+    """Every opponent takes one team; the user may name the role of the seat."""
+    _, out = ludus(
+        "play", "--env", "vote", "--opponent", "low", "--opponent", "high", "--seat", "voter", typed="1/20\n"
+    )
+    assert "you: seat 0 (voter); opponent: low, high; seed " in out
+    assert out.endswith("you lost\n")
 
 
 @pytest.mark.usefixtures("_vote")
@@ -379,7 +404,7 @@ def test_play_against_the_newest_model(ludus, run_dir):
     """The default opponent is the first player's newest model."""
     status, out = ludus("play", str(run_dir), typed="quit\n")
     assert status == 0
-    assert "opponent: hero@latest" in out
+    assert re.search(r"opponent: hero@[2-9]; ", out)
 
 
 @pytest.mark.parametrize("name", ["hero@1", "hero@latest", "rock", "dummy-random"])

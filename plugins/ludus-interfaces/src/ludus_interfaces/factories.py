@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from ludus.environment import Environment
 from ludus.errors import ConfigError
+from ludus.installed import open_game
 from ludus.interface import Interface
-from ludus.runs import open_game
 
 from ludus_interfaces.actions import MergeLabels
 from ludus_interfaces.config import (

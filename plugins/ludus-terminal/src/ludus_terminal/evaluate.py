@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any
@@ -12,7 +13,10 @@ import numpy as np
 from attrs import frozen
 from ludus.agent import Agent
 from ludus.environment import Environment, Scenario
+from ludus.lineup import Lineup, make_agents, make_lineups, team_rotations
 from ludus.runs import open_run, play_matches, score
+
+from ludus_terminal.views import NEAR
 
 __all__ = ["SEED", "Record", "evaluate", "play_pair"]
 
@@ -35,7 +39,7 @@ def _scenario(_context: click.Context, _parameter: click.Parameter, name: str) -
     default=200,
     show_default=True,
     type=click.IntRange(1, 10**9),
-    help="Total number of matches; with exchanged seats rounded up to a multiple of the teams.",
+    help="Total number of matches, rounded up to a multiple of the exchanges of teams.",
 )
 @click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of matches and sampling.")
 @click.option("--deterministic", is_flag=True, help="Models take their most likely action instead of sampling.")
@@ -52,40 +56,36 @@ def evaluate(
 ) -> None:
     """Play participants of a run against each other; print the results and the score of the first one.
 
-    RUN is a run folder. PARTICIPANTS are one per team: models (main_agent@latest, main_agent@7), anchors of the run,
-    or installed agents (random). Half of the matches are played with exchanged seats, on the same seeds. Nothing is
-    written to the run.
+    RUN is a run folder. PARTICIPANTS are models (main_agent@latest, main_agent@7), anchors of the run, or installed
+    agents (random), in any order: models take seats of their role, others the teams that remain. ROLE=NAME and
+    SEAT=NAME choose seats. Seats that are not named get the other participants, or the newest model of their role, or
+    an anchor. Teams with the same roles are exchanged, on the same seeds. Participants of one role that cannot play in
+    one match play against the same others, and are compared. Nothing is written to the run.
     """
     with ExitStack() as stack:
         with open_run(run_dir) as run:  # closed before the matches: an open snapshot keeps the database from shrinking
             environment = run.make_environment(min(matches, 256))
             stack.callback(environment.close)
-            spec = environment.spec
-            if len(participants) != spec.num_teams:
-                raise click.UsageError(f"{spec.name} has {spec.num_teams} teams: name one participant for each")
-            roles = [
-                {seat.role for seat in spec.seats if seat.team == team or len(spec.roles) == 1}
-                for team in range(spec.num_teams)
-            ]
-            sides = [
-                {
-                    role: run.agent(name, role, environment=environment, deterministic=deterministic)
-                    for role in sorted(own_roles)
-                }
-                for name, own_roles in zip(participants, roles, strict=True)
-            ]
-        record = play_pair(environment, sides, matches=matches, seed=seed, scenario=scenario)
-    result = score(record.wins, record.draws, record.losses)
-    values: dict[str, Any] = {**result.json(), "mean_return": record.mean_return, "mean_ticks": record.mean_ticks}
+            lineups = make_lineups(environment.spec, participants, run)
+            rotated = [rotation for lineup in lineups for rotation in lineup.rotations()]
+            agents = make_agents(rotated, run, environment, deterministic=deterministic)
+        num_rotations = len(rotated) // len(lineups)
+        per_seating = -(-matches // num_rotations)
+        played = play_matches(environment, agents, matches=per_seating, seed=seed, scenario=scenario)
+    results = [
+        _own_results(arrays, lineup.seats_of(0), lineup.teams_of(0)[0])
+        for arrays, lineup in zip(played, rotated, strict=True)
+    ]
+    by_lineup = [_Results.join(results[i : i + num_rotations]) for i in range(0, len(results), num_rotations)]
     if as_json:
-        click.echo(json.dumps(values))
+        click.echo(json.dumps(_json(lineups, by_lineup)))
         return
-    against = f" against {', '.join(participants[1:])}" if participants[1:] else ""
-    click.echo(
-        f"{participants[0]}{against}: {result.wins} wins, {result.draws} draws, {result.losses} losses; score "
-        f"{result.score:.3f} [{result.low:.3f}, {result.high:.3f}], return {record.mean_return:.2f}, "
-        f"{record.mean_ticks:.1f} ticks per match"
-    )
+    if filled := lineups[0].describe_filled():
+        click.echo(filled)
+    for lineup, own in zip(lineups, by_lineup, strict=True):
+        click.echo(f"{lineup.describe()}: {_result_text(own)}")
+    for lineup, own in zip(lineups[1:], by_lineup[1:], strict=True):
+        click.echo(f"{lineups[0].names[0]} minus {lineup.names[0]}: {_difference_text(by_lineup[0], own)}")
 
 
 @frozen(kw_only=True)
@@ -107,6 +107,60 @@ class Record:
     mean_ticks: float
 
 
+@frozen(kw_only=True, eq=False)
+class _Results:
+    """The results of one participant by match, in an order that depends on rotation and seed only.
+
+    Attributes:
+        lead: ``[n]`` outcome of its team minus the best outcome of other teams, or minus ½ without other teams.
+        returns: ``[n]`` mean return of its seats.
+        ticks: ``[n]`` length of the match.
+    """
+
+    lead: np.ndarray
+    returns: np.ndarray
+    ticks: np.ndarray
+
+    @classmethod
+    def join(cls, results: Sequence[_Results]) -> _Results:
+        """Return the results of several seatings one after another."""
+        return cls(
+            lead=np.concatenate([part.lead for part in results]),
+            returns=np.concatenate([part.returns for part in results]),
+            ticks=np.concatenate([part.ticks for part in results]),
+        )
+
+    @property
+    def points(self) -> np.ndarray:
+        """Return ``[n]`` 1 for a win, ½ for a draw, 0 for a loss."""
+        return np.asarray((np.sign(self.lead) + 1) / 2)
+
+    def record(self) -> Record:
+        """Return the sums and means over all matches."""
+        return Record(
+            wins=int(np.count_nonzero(self.lead > 0)),
+            draws=int(np.count_nonzero(self.lead == 0)),
+            losses=int(np.count_nonzero(self.lead < 0)),
+            mean_return=float(self.returns.mean()),
+            mean_ticks=float(self.ticks.mean()),
+        )
+
+
+def _own_results(arrays: Mapping[str, np.ndarray], own_seats: Sequence[int], team: int) -> _Results:
+    order = arrays["number"].argsort()
+    return _Results(
+        lead=_lead(arrays["outcome"][order], team),
+        returns=arrays["returns"][order][:, list(own_seats)].mean(axis=1),
+        ticks=arrays["ticks"][order],
+    )
+
+
+def _lead(outcome: np.ndarray, team: int) -> np.ndarray:
+    """Return ``[n]``: the outcome of a team minus the best outcome of other teams, or minus ½ without other teams."""
+    others = np.delete(outcome, team, axis=1) if outcome.shape[1] > 1 else np.full_like(outcome, 0.5)
+    return np.asarray(outcome[:, team] - others.max(axis=1))
+
+
 def play_pair(
     environment: Environment,
     sides: Sequence[Mapping[str, Agent]],
@@ -119,8 +173,8 @@ def play_pair(
 
     Args:
         environment: A new batch; the caller closes it.
-        sides: For every team a mapping from role name to the agent that fills the seats of that role. Teams are
-            exchanged if the game has a single role.
+        sides: For every team a mapping from role name to the agent that fills the seats of that role. Teams with the
+            same roles are exchanged.
         matches: Total number, divided evenly among the exchanges and rounded up.
         seed: Seed of matches and sampling.
         scenario: Scenario of all matches; None for the default one.
@@ -128,27 +182,61 @@ def play_pair(
     Returns:
         The record of ``sides[0]``.
     """
-    spec = environment.spec
-    shifts = len(sides) if len(spec.roles) == 1 else 1
-    sides_by_seat = [[(seat.team + shift) % len(sides) for seat in spec.seats] for shift in range(shifts)]
-    seatings = [[sides[i][seat.role] for i, seat in zip(row, spec.seats, strict=True)] for row in sides_by_seat]
-    played = play_matches(environment, seatings, matches=-(-matches // shifts), seed=seed, scenario=scenario)
-    leads, returns = [], []
-    for seating, arrays in zip(sides_by_seat, played, strict=True):
-        own_seats = [seat for seat, side in enumerate(seating) if side == 0]
-        leads.append(_lead(arrays["outcome"], spec.seats[own_seats[0]].team))
-        returns.append(arrays["returns"][:, own_seats].mean(axis=1))
-    lead = np.concatenate(leads)
-    return Record(
-        wins=int(np.count_nonzero(lead > 0)),
-        draws=int(np.count_nonzero(lead == 0)),
-        losses=int(np.count_nonzero(lead < 0)),
-        mean_return=float(np.concatenate(returns).mean()),
-        mean_ticks=float(np.concatenate([arrays["ticks"] for arrays in played]).mean()),
+    seats, rotations = environment.spec.seats, team_rotations(environment.spec)
+    seatings = [[sides[teams[seat.team]][seat.role] for seat in seats] for teams in rotations]
+    played = play_matches(environment, seatings, matches=-(-matches // len(rotations)), seed=seed, scenario=scenario)
+    results = []
+    for teams, arrays in zip(rotations, played, strict=True):
+        own_team = teams.index(0)
+        results.append(_own_results(arrays, [i for i, seat in enumerate(seats) if seat.team == own_team], own_team))
+    return _Results.join(results).record()
+
+
+def _json(lineups: Sequence[Lineup], results: Sequence[_Results]) -> dict[str, Any]:
+    """Return the results of one lineup, or of all contenders and the differences between the first and the others."""
+    values = [_result_json(lineup, own) for lineup, own in zip(lineups, results, strict=True)]
+    if len(lineups) == 1:
+        return values[0]
+    named = [{"participant": lineup.names[0], **value} for lineup, value in zip(lineups, values, strict=True)]
+    differences = [
+        {
+            "of": [lineups[0].names[0], lineup.names[0]],
+            "score": _mean_interval(results[0].points - own.points),
+            "return": _mean_interval(results[0].returns - own.returns),
+        }
+        for lineup, own in zip(lineups[1:], results[1:], strict=True)
+    ]
+    return {"contenders": named, "differences": differences}
+
+
+def _result_json(lineup: Lineup, own: _Results) -> dict[str, Any]:
+    record = own.record()
+    counted = score(record.wins, record.draws, record.losses)
+    means = {"mean_return": record.mean_return, "mean_ticks": record.mean_ticks}
+    return {**counted.json(), **means, "participants": list(lineup.participants)}
+
+
+def _result_text(own: _Results) -> str:
+    record = own.record()
+    result = score(record.wins, record.draws, record.losses)
+    return (
+        f"{result.wins} wins, {result.draws} draws, {result.losses} losses; score {result.score:.3f} "
+        f"[{result.low:.3f}, {result.high:.3f}], return {record.mean_return:.2f}, "
+        f"{record.mean_ticks:.1f} ticks per match"
     )
 
 
-def _lead(outcome: np.ndarray, team: int) -> np.ndarray:
-    """Return ``[n]``: the outcome of a team minus the best outcome of other teams, or minus ½ without other teams."""
-    others = np.delete(outcome, team, axis=1) if outcome.shape[1] > 1 else np.full_like(outcome, 0.5)
-    return np.asarray(outcome[:, team] - others.max(axis=1))
+def _difference_text(own: _Results, other: _Results) -> str:
+    texts = []
+    for name, values in (("score", own.points - other.points), ("return", own.returns - other.returns)):
+        mean, low, high = _mean_interval(values)
+        texts.append(f"{name} {mean:+.3f} [{low:+.3f}, {high:+.3f}]")
+    return f"{', '.join(texts)} on the same seeds"
+
+
+def _mean_interval(differences: np.ndarray) -> tuple[float, float, float]:
+    """Return the mean of paired differences ``[n]`` and the ends of its 95 % interval."""
+    mean, half = float(differences.mean()), 0.0
+    if differences.size > 1:
+        half = NEAR * float(differences.std(ddof=1)) / math.sqrt(differences.size)
+    return mean, mean - half, mean + half

@@ -18,7 +18,9 @@ from ludus import load_plugins
 from ludus.cli_types import FiniteRange
 from ludus.environment import Playable, Seat
 from ludus.errors import ConfigError, ContractError, RunError
-from ludus.runs import Game, Run, match_seeds, open_game, open_run
+from ludus.installed import Game, open_game
+from ludus.lineup import Source, make_agents, make_lineup, parse_place
+from ludus.runs import Run, match_seeds, open_run
 from ludus.spaces import action_dtype, action_width, label_sizes, legal_actions
 
 from ludus_terminal.evaluate import SEED
@@ -38,19 +40,17 @@ class Quit(Exception):  # noqa: N818 - not an error
 
 @frozen(kw_only=True)
 class TerminalMatch:
-    """An environment of one match, and a function that makes agents for its seats.
+    """An environment of one match, and the source of its participants.
 
     Args:
         environment: The environment, which is playable in a terminal.
         game: The same object.
-        resolve: Makes the agent of a participant for a role.
-        default: Participant that plays if none is named; empty if there is none.
+        source: Finds participants and makes their agents.
     """
 
     environment: Environment
     game: Playable
-    resolve: Callable[[str, str], Agent]
-    default: str = ""
+    source: Source
 
     @property
     def spec(self) -> EnvironmentSpec:
@@ -178,14 +178,14 @@ class _MatchRunner:
 
 
 def open_match(
-    target: str | None, environment: str | None, *, bots: Sequence[str], overrides: Sequence[str]
+    target: str | None, environment: str | None, *, participants: Sequence[str], overrides: Sequence[str]
 ) -> TerminalMatch:
     """Prepare one match of a run, or of an environment without a run.
 
     Args:
         target: A run folder; None to play without a run.
         environment: Name of the environment; None with a run.
-        bots: Names of the agents that play without a run.
+        participants: Participants that will play, see `ludus.lineup`; without a run these are agents.
         overrides: Overrides of the run's configuration; without a run, options as ``name.option=value``.
 
     Raises:
@@ -196,14 +196,15 @@ def open_match(
     if (target is None) == (environment is None):
         raise ConfigError("give a run folder, or --env NAME to play without one")
     if target is None:
-        return _open_source(open_game(str(environment), bots, overrides=overrides), str(environment))
+        agents = dict.fromkeys(text.rpartition("=")[2] for text in participants)
+        return _open_source(open_game(str(environment), list(agents), overrides=overrides), str(environment))
     if not (Path(target) / "run.toml").is_file():
         raise RunError(f"{target} is not a run folder: it has no run.toml — to play without a run, use --env NAME")
     with open_run(target, overrides=overrides) as run:  # closed before the match, which may take long
-        return _open_source(run, run.config.environment.name, default=f"{next(iter(run.config.players))}@latest")
+        return _open_source(run, run.config.environment.name)
 
 
-def _open_source(source: Run | Game, name: str, *, default: str = "") -> TerminalMatch:
+def _open_source(source: Run | Game, name: str) -> TerminalMatch:
     environment = source.make_environment(1)
     if not isinstance(environment, Playable):
         environment.close()
@@ -211,12 +212,7 @@ def _open_source(source: Run | Game, name: str, *, default: str = "") -> Termina
             f"environment {name!r} cannot be played in a terminal: it lacks render, action_name, parse_action"
         )
     environment.reset(match_seeds(0, np.array([0])))  # some environments know their spaces only after the first reset
-    return TerminalMatch(
-        environment=environment,
-        game=environment,
-        resolve=lambda participant, role: source.agent(participant, role, environment=environment),
-        default=default,
-    )
+    return TerminalMatch(environment=environment, game=environment, source=source)
 
 
 def _common_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -242,45 +238,59 @@ def _common_options(command: Callable[..., None]) -> Callable[..., None]:
 @click.command()
 @_common_options
 @click.option(
-    "--opponent", metavar="NAME", help="Participant of the other seats; default: the newest model of the run."
+    "--opponent",
+    "opponents",
+    metavar="NAME",
+    multiple=True,
+    help="Participant of other seats, also as ROLE=NAME or SEAT=NAME; may be repeated. Seats without one get the "
+    "newest model of their role, or an anchor.",
 )
-@click.option("--seat", type=int, default=0, show_default=True, help="Your seat.")
+@click.option("--seat", default="0", show_default=True, help="Your seat, or a role to take its first seat.")
 def play(
     target: str | None,
     environment: str | None,
     seed: int | None,
     overrides: tuple[str, ...],
-    opponent: str | None,
-    seat: int,
+    opponents: tuple[str, ...],
+    seat: str,
 ) -> None:
-    """Play against a model of the run folder RUN, or against a scripted agent."""
-    if environment is not None and opponent is None:
-        raise ConfigError(f"--opponent: missing; {_bots_text(environment)}")
-    bots = () if opponent is None else (opponent,)
-    with closing(open_match(target, environment, bots=bots, overrides=overrides)) as match:
-        seats = match.spec.seats
-        if not 0 <= seat < len(seats):
-            raise click.BadParameter(f"expected 0 to {len(seats) - 1}, got {seat}", param_hint="--seat")
-        user = _User(match.game, match.spec.role(seats[seat].role))
-        opponent_name = opponent or match.default
-        agents = [user if i == seat else match.resolve(opponent_name, other.role) for i, other in enumerate(seats)]
+    """Play against models of the run folder RUN, or against scripted agents."""
+    if environment is not None and not opponents:
+        raise ConfigError(f"--opponent: missing; {_agents_text(environment)}")
+    with closing(open_match(target, environment, participants=opponents, overrides=overrides)) as match:
+        number = _user_seat(match.spec, seat)
+        own = match.spec.seats[number]
+        lineup = make_lineup(match.spec, opponents, match.source, user_seat=number)
+        user = _User(match.game, match.spec.role(own.role))
+        (agents,) = make_agents([lineup], match.source, match.environment, user=user)
         seed = secrets.randbits(32) if seed is None else seed
-        click.echo(f"you: seat {seat} ({seats[seat].role}); opponent: {opponent_name}; seed {seed}")
+        if mates := lineup.mates():
+            click.echo(f"your team mates: {', '.join(mates)}")
+        click.echo(f"you: seat {number} ({own.role}); opponent: {', '.join(lineup.opponents()) or 'none'}; seed {seed}")
         try:
             outcome = _MatchRunner(match=match, agents=agents, rng=np.random.default_rng(seed)).play(seed)
         except Quit:
             click.echo("bye")
             return
         click.echo(match.game.render(0))
-        points = float(outcome[seats[seat].team])
+        points = float(outcome[own.team])
         click.echo({1.0: "you won", 0.5: "a draw", 0.0: "you lost"}.get(points, f"you have {points:g} points"))
+
+
+def _user_seat(spec: EnvironmentSpec, text: str) -> int:
+    """Return the number of the seat that a text names: a seat, or the first seat of a role."""
+    try:
+        role, number = parse_place(spec, text)
+    except ConfigError as error:
+        raise click.BadParameter(str(error), param_hint="--seat") from None
+    first = next(i for i, seat in enumerate(spec.seats) if seat.role == role)
+    return first if number is None else number
 
 
 @click.command()
 @_common_options
-@click.option(
-    "--seats", "names", metavar="A B", nargs=2, help="The two participants; they alternate if there are more teams."
-)
+@click.argument("participants", metavar="[PARTICIPANTS]...", nargs=-1)
+@click.option("--seats", "pair", metavar="A B", nargs=2, help="Two participants; the same as PARTICIPANTS.")
 @click.option("--delay", type=FiniteRange(0, 3600), default=0.5, show_default=True, help="Seconds between ticks.")
 @click.option("--matches", type=click.IntRange(min=1), default=1, show_default=True, help="Number of matches.")
 def watch(
@@ -288,28 +298,39 @@ def watch(
     environment: str | None,
     seed: int | None,
     overrides: tuple[str, ...],
-    names: tuple[str, str] | None,
+    participants: tuple[str, ...],
+    pair: tuple[str, str] | None,
     delay: float,
     matches: int,
 ) -> None:
-    """Watch two participants of the run folder RUN, or two scripted agents."""
-    if environment is not None and names is None:
-        raise ConfigError(f"--seats: missing; {_bots_text(environment)}")
-    with closing(open_match(target, environment, bots=names or (), overrides=overrides)) as match:
-        participants = names or (match.default, match.default)
-        agents = [match.resolve(participants[seat.team % 2], seat.role) for seat in match.spec.seats]
+    """Watch participants of the run folder RUN, or scripted agents.
+
+    PARTICIPANTS are models, anchors and agents in any order; ROLE=NAME and SEAT=NAME choose seats. Seats that are not
+    named get the other participants, or the newest model of their role, or an anchor.
+    """
+    if environment is not None and target is not None:  # without a run the first argument is a participant
+        participants = (target, *participants)
+        target = None
+    names = (*(pair or ()), *participants)
+    if environment is not None and not names:
+        raise ConfigError(f"--seats: missing; {_agents_text(environment)}")
+    with closing(open_match(target, environment, participants=names, overrides=overrides)) as match:
+        lineup = make_lineup(match.spec, names, match.source)
+        (agents,) = make_agents([lineup], match.source, match.environment)
         seed = secrets.randbits(32) if seed is None else seed
-        click.echo(f"{participants[0]} against {participants[1]}; seed {seed}")
+        click.echo(f"{lineup.describe()}; seed {seed}")
+        if names and (filled := lineup.describe_filled()):
+            click.echo(filled)
         rng = np.random.default_rng(seed)
         runner = _MatchRunner(match=match, agents=agents, rng=rng, on_tick=lambda: _show(match, delay))
-        total = np.zeros(2)
+        total = np.zeros(len(lineup.names))
         for number in range(matches):
             outcome = runner.play(seed + number)
-            points = np.array([outcome[0::2].sum(), outcome[1::2].sum()])
+            points = np.array([outcome[lineup.teams_of(index)].sum() for index in range(len(lineup.names))])
             total += points
-            click.echo(f"match {number + 1}: {_points_text(participants, points)}")
+            click.echo(f"match {number + 1}: {_points_text(lineup.names, points)}")
         if matches > 1:
-            click.echo(f"total: {_points_text(participants, total)}")
+            click.echo(f"total: {_points_text(lineup.names, total)}")
 
 
 def _points_text(names: Sequence[str], points: np.ndarray) -> str:
@@ -328,7 +349,7 @@ def agents_for(environment: str) -> list[str]:
     return [name for name, agent in agents if not agent.environments or environment in agent.environments]
 
 
-def _bots_text(environment: str) -> str:
+def _agents_text(environment: str) -> str:
     return f"agents that play {environment}: {', '.join(agents_for(environment)) or 'none is installed'}"
 
 
