@@ -16,7 +16,7 @@ participants.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import cycle
 from math import lcm
 from typing import TYPE_CHECKING, Protocol, TypeAlias
@@ -323,7 +323,9 @@ def _fill(spec: EnvironmentSpec, names: list[str], taken: dict[int, int], source
     """Return the participants of the seats that are not taken, and append new ones to `names`."""
     alone = names[:1] if len(names) == 1 else []
     first_teams = {spec.seats[seat].team for seat, index in taken.items() if index == 0}
-    repeated, defaults, chosen = {}, {}, {}
+    repeated: dict[str, Iterator[int] | None] = {}
+    defaults: dict[str, int] = {}
+    chosen: dict[int, int] = {}
     for (team, role), seats in sorted(_free_places(spec, taken).items()):
         if role not in repeated:
             named = sorted({index for seat, index in taken.items() if index and spec.seats[seat].role == role})
