@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 from hypothesis import given, settings, strategies as st
-from ludus._store.match_log import count_payoffs
+from ludus._store.match_log import count_payoffs as count_arrays
 from ludus.records import Fixture
 
 
@@ -13,22 +15,32 @@ def fixture(seats, *, kind="train"):
     return Fixture(id=1, kind=kind, player="", participants=tuple(seats), seed=0, matches=1, reason="")
 
 
+def count_payoffs(fixtures, starts, outcome, *, teams):
+    """Return the payoffs of matches that are numbered from 0 within each fixture."""
+    sizes = np.diff([*starts, len(outcome)])
+    number = np.concatenate([np.zeros(0, np.int64), *map(np.arange, sizes)])
+    return count_arrays(fixtures, starts, number, outcome, teams=teams)
+
+
 def counts(payoffs):
     """Return the payoffs with lists for arrays."""
     return {key: count.tolist() for key, count in payoffs.items()}
 
 
 def naive(groups):
-    """Count pair by pair and match by match."""
+    """Count match by match; the pair of teams changes with the match."""
     total = {}
     for seats, teams, outcomes in groups:
-        sides = set(zip(seats, teams, strict=True))
-        for outcome in outcomes:
-            for a, i in sides:
-                for b, j in sides:
-                    if i != j and a != b:
-                        which = 0 if outcome[i] > outcome[j] else 1 if outcome[i] == outcome[j] else 2
-                        total.setdefault(("train", a, b), [0, 0, 0])[which] += 1
+        sides = sorted(set(zip(seats, teams, strict=True)))
+        names = {name for name, _ in sides}
+        for number, outcome in enumerate(outcomes):
+            for a, b in itertools.combinations(sorted(names), 2):
+                pairs = [(i, j) for x, i in sides for y, j in sides if (x, y) == (a, b) and i != j]
+                if pairs:
+                    i, j = pairs[number % len(pairs)]
+                    which = 0 if outcome[i] > outcome[j] else 1 if outcome[i] == outcome[j] else 2
+                    total.setdefault(("train", a, b), [0, 0, 0])[which] += 1
+                    total.setdefault(("train", b, a), [0, 0, 0])[2 - which] += 1
     return total
 
 
@@ -62,6 +74,21 @@ def test_three_teams_meet_in_pairs():
     assert counts(result)["train", "a", "b"] == [0, 0, 1]
     assert counts(result)["train", "a", "c"] == [0, 1, 0]
     assert counts(result)["train", "b", "c"] == [1, 0, 0]
+
+
+def test_a_pair_in_several_teams_has_one_result_per_match():
+    """a, b, a, b: the matches count in turn the teams (0, 1), (0, 3), (2, 1) and (2, 3)."""
+    outcome = np.array([[1, 0, 0.5, 0.5]] * 4, np.float32)
+    result = count_payoffs([fixture("abab")], np.array([0]), outcome, teams=[0, 1, 2, 3])
+    assert counts(result) == {("train", "a", "b"): [3, 1, 0], ("train", "b", "a"): [0, 1, 3]}
+
+
+def test_equals_are_equal_in_every_seating():
+    """One of three teams wins, each equally often, and a holds two of them: a and b score one half."""
+    outcome = np.repeat(np.eye(3, dtype=np.float32), 2, axis=0)
+    result = count_payoffs([fixture("aab")], np.array([0]), outcome, teams=[0, 1, 2])
+    wins, _, losses = result["train", "a", "b"]
+    assert wins == losses
 
 
 def test_kinds_are_kept_apart():

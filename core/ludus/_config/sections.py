@@ -159,7 +159,7 @@ class EvaluationSection:
     fixture_matches: int = option(
         20,
         at_least(1),
-        help="Matches per rating fixture; twice as many, half with swapped seats, in a game of one role.",
+        help="Matches per rating fixture; in a game of one role, so many for each rotation of the teams.",
     )
     final_matches: int = option(
         200,

@@ -15,19 +15,17 @@ from ludus._config.section_reader import SelectedComponent
 from ludus._config.sections import RunConfig
 from ludus._league.coordinator import Coordinator
 from ludus._messaging.in_process import InProcessPool
-from ludus._plugins.error_wrapping import close_environment
 from ludus._run.context import RunContext
 from ludus._run.coordinator_factory import make_coordinator
-from ludus._run.factories import make, make_environment
-from ludus._run.metrics import MetricReporter, earlier_models, summarize
+from ludus._run.factories import make
+from ludus._run.final_evaluation import play_final_evaluation
+from ludus._run.metrics import MetricReporter, summarize
 from ludus._run.threads import configure_process
-from ludus._run.worker_factories import make_actor_cache, make_worker
+from ludus._run.worker_factories import make_worker
 from ludus._run.worker_plan import plan_workers
-from ludus._sampling.evaluation import play_out
 from ludus._store.store import Store
 from ludus.errors import LudusError, RunError, WorkerError
 from ludus.launcher import Launcher, Link, Session, Worker, WorkerContext, WorkerPool
-from ludus.matchmaker import PlayerView
 from ludus.signals import on_signal
 
 #: Options that set or raise a training budget, for messages.
@@ -206,60 +204,3 @@ class RunSession:
     def _stop_on_signal(self, name: str) -> None:
         self._signal = name
         self.print_line(f"{name}: stopping cleanly (again: at once)")
-
-
-_REASON = "final evaluation"
-
-
-def play_final_evaluation(
-    run: RunContext, coordinator: Coordinator, *, stop: Callable[[], object], print_line: Callable[[str], None]
-) -> None:
-    """Play the final matches on paired seeds, from every seat, and commit their results.
-
-    Args:
-        run: The run.
-        coordinator: Its coordinator, whose workers have ended.
-        stop: Called before every tick; a true value ends the evaluation, and drops the matches of the current pair.
-        print_line: Prints one line for the user.
-    """
-    evaluation, league = run.config.evaluation, coordinator.league
-    matches_per_fixture = -(-evaluation.final_matches // (2 if coordinator.evaluation.rotates_teams else 1))
-    environment = make_environment(run.config.environment, max(1, min(evaluation.final_matches, evaluation.matches)))
-    spec = environment.spec
-    cache = make_actor_cache(run, "final", spec, environment.num_matches)
-    try:
-        for player, opponent in _final_pairs(coordinator, matches_per_fixture) if spec.num_teams == 2 else ():
-            if stop():
-                break
-            pair = (player.models[-1], opponent)
-            print_line(f"{_REASON}: {pair[0]} against {opponent}, {evaluation.final_matches} matches")
-            by_team = pair[::-1] if player.team else pair
-            fixtures = coordinator.evaluation.create(by_team, matches_per_fixture, reason=_REASON)
-            results = play_out(
-                environment, fixtures, lambda fixture, seat: cache.resolve(fixture, seat, spec), stop=stop
-            )
-            if results:  # otherwise the fixtures are not committed either
-                league.record({name: results[name] for name in ("fixture", "number", "ticks", "outcome")})
-                coordinator.commit()
-    finally:
-        close_environment(environment)
-
-
-def _final_pairs(coordinator: Coordinator, matches: int) -> Iterator[tuple[PlayerView, str]]:
-    """Yield players and opponents whose final matches have not been played by an earlier session."""
-    if not matches:
-        return
-    league = coordinator.league
-    fixtures = (record.fixture for record in league.store.fixtures.records(kind="eval") if record.played)
-    played = {(frozenset(f.participants), f.matches) for f in fixtures if f.reason == _REASON}
-    for player in league.players.values():
-        for opponent in _final_opponents(player, league.anchors):
-            if (frozenset({player.models[-1], opponent}), matches) not in played:
-                yield player, opponent
-
-
-def _final_opponents(player: PlayerView, anchors: Sequence[str]) -> Sequence[str]:
-    """Return the anchors and, if the player can play any team, some of its earlier models."""
-    if not player.models:
-        return ()
-    return (*anchors, *(earlier_models(player.models) if player.team is None else ()))

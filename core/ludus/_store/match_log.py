@@ -62,11 +62,11 @@ class PayoffTable:
         """
         totals: Counts = {}
         teams = [seat.team for seat in self._db.seats()]
-        cursor = self._db.execute("SELECT fixture, outcome FROM matches ORDER BY fixture, number")
+        cursor = self._db.execute("SELECT fixture, number, outcome FROM matches ORDER BY fixture, number")
         while rows := cursor.fetchmany(_CHUNK):
             with reading(f"table matches, fixtures {rows[0][0]} to {rows[-1][0]},"):
-                fixture = np.array([row[0] for row in rows], np.int64)
-                outcome = np.frombuffer(b"".join(row[1] for row in rows), np.float32).reshape(len(rows), -1)
+                fixture, number = np.array([row[:2] for row in rows], np.int64).T
+                outcome = np.frombuffer(b"".join(row[2] for row in rows), np.float32).reshape(len(rows), -1)
             starts = run_starts(fixture)
             ids = fixture[starts].tolist()
             known = self._fixtures.get(ids[0], ids[-1])
@@ -74,7 +74,7 @@ class PayoffTable:
                 raise StoreError(
                     f"{self._db.run_dir}: the log has matches of fixtures that do not exist; restore a copy of the run"
                 )
-            accumulate(totals, count_payoffs([known[i] for i in ids], starts, outcome, teams=teams))
+            accumulate(totals, count_payoffs([known[i] for i in ids], starts, number, outcome, teams=teams))
         return totals
 
 
@@ -84,22 +84,38 @@ def run_starts(values: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def count_payoffs(
-    fixtures: Sequence[Fixture], starts: NDArray[np.int64], outcome: NDArray[np.float32], *, teams: Sequence[int]
+    fixtures: Sequence[Fixture],
+    starts: NDArray[np.int64],
+    number: NDArray[np.int64],
+    outcome: NDArray[np.float32],
+    *,
+    teams: Sequence[int],
 ) -> Counts:
     """Count wins, draws and losses of every ordered pair of different participants of different teams.
+
+    Each match counts once per pair of participants. If they fill several teams, the result is that of one pair of their
+    teams, which changes with the match number: results of several pairs of one match would not be independent.
 
     Args:
         fixtures: G fixtures.
         starts: ``[G] int64``: the first row of each fixture; the rows are sorted as `fixtures` are.
+        number: ``[n] int64``: the number of each match within its fixture.
         outcome: ``[n, teams] float32``.
         teams: The team of every seat.
     """
     counts: Counts = {}
-    for fixture, points in zip(fixtures, np.split(outcome, starts[1:]), strict=False):
-        sides = sorted(set(zip(teams, fixture.participants, strict=True)))
-        for (i, a), (j, b) in itertools.combinations(sides, 2):
-            if i != j and a != b:
-                lead = points[:, i] - points[:, j]
+    for fixture, points, numbers in zip(
+        fixtures, np.split(outcome, starts[1:]), np.split(number, starts[1:]), strict=False
+    ):
+        sides: dict[str, list[int]] = {}
+        for participant, team in sorted(set(zip(fixture.participants, teams, strict=True))):
+            sides.setdefault(participant, []).append(team)
+        for (a, own), (b, other) in itertools.combinations(sides.items(), 2):
+            pairs = np.array([(i, j) for i in own for j in other if i != j], np.int64)
+            if len(pairs):
+                i, j = pairs[numbers % len(pairs)].T
+                rows = np.arange(len(points))
+                lead = points[rows, i] - points[rows, j]
                 count = np.array([np.count_nonzero(test) for test in (lead > 0, lead == 0, lead < 0)], np.int64)
                 accumulate(counts, {(fixture.kind, a, b): count, (fixture.kind, b, a): count[::-1]})
     return counts
@@ -183,7 +199,7 @@ class MatchLog:
         rows = np.concatenate([np.zeros(0, np.int64), *(rows for _, rows in new)])
         starts = run_starts(report.fixture[rows])
         fixtures = [summary.fixture for summary in summaries]
-        payoffs = count_payoffs(fixtures, starts, report.outcome[rows], teams=teams)
+        payoffs = count_payoffs(fixtures, starts, report.number[rows], report.outcome[rows], teams=teams)
         self._insert(report, rows)
         self._payoffs.add(payoffs)
         for summary in summaries:

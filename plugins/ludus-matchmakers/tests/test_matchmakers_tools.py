@@ -221,10 +221,21 @@ def test_ties_are_broken_by_the_generator():
     assert least_certain_pair(league, rng()) == least_certain_pair(league, rng())
 
 
-def test_a_pair_fills_all_teams_alternately():
-    """In a game of four teams the two take turns."""
-    league = FakeLeague(players=[MAIN], num_teams=4)
-    assert seat_pair(league, "main@1", "main@2") == ("main@1", "main@2", "main@1", "main@2")
+def test_further_teams_are_filled_by_other_participants():
+    """In a game of four teams each participant has one: the newest model, anchors, then older models."""
+    league = FakeLeague(players=[fake_player("main", 4)], num_teams=4)
+    assert seat_pair(league, "main@1", "main@2") == ("main@1", "main@2", "main@4", "main@3")
+    league = attrs.evolve(league, anchors=("random", "bot"))
+    assert seat_pair(league, "main@1", "random") == ("main@1", "random", "main@4", "bot")
+
+
+def test_a_pair_without_others_fills_all_teams_alternately():
+    """With one model and one anchor the two take turns, after the others that exist."""
+    league = FakeLeague(players=[fake_player("main", 1)], anchors=("random",), num_teams=4)
+    assert seat_pair(league, "main@1", "random") == ("main@1", "random", "main@1", "random")
+    league = attrs.evolve(league, anchors=("random", "bot"))
+    assert seat_pair(league, "random", "bot") == ("random", "bot", "main@1", "bot")
+    assert seat_pair(attrs.evolve(league, num_teams=5), "random", "bot") == ("random", "bot", "main@1", "bot", "random")
 
 
 def test_a_pair_is_completed_by_those_made_for_the_other_teams():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import subprocess
 import sys
@@ -10,10 +11,13 @@ import tracemalloc
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
+from ludus.environment import Seat
 from ludus.matchmaker import Rating
 from ludus.testing import check_rating
 from ludus_ratings.elo_table import PRIOR, EloTable
 from ludus_ratings.fit import Hessian
+
+POINTS = 400 / math.log(10)
 
 
 def ratings_of(table):
@@ -53,9 +57,8 @@ def test_two_participants_by_hand():
 
 def test_the_deviation_by_hand():
     """With n even matches against the 0 of the scale it is 1 / √(n/4 + prior) in log-odds."""
-    points = 400 / math.log(10)
     table = table_of({("a", "random"): (50, 0, 50)}, ["random"])
-    expected = points / math.sqrt(100 / 4 + (points / PRIOR.deviation) ** 2)
+    expected = POINTS / math.sqrt(100 / 4 + (POINTS / PRIOR.deviation) ** 2)
     assert table.rating("a").deviation == pytest.approx(expected)
     assert table.rating("random").deviation == 0.0
 
@@ -85,6 +88,58 @@ def test_the_standard_errors_match_the_errors():
         table = table_of(simulate(strengths, matches=80, seed=seed), ["random"])
         errors += [(table.rating(n).mean - strengths[n]) / table.rating(n).deviation for n in "abc"]
     assert np.std(errors) == pytest.approx(1.0, abs=0.2)
+
+
+# --- more than two teams ------------------------------------------------------------------------------------------
+
+
+def seats_of(num_teams):
+    """Return the seats of a free-for-all game."""
+    return tuple(Seat("player", i, i) for i in range(num_teams))
+
+
+def ranked(strengths, names, rng):
+    """Return the performance of every name in one match, after which better participants are ranked higher."""
+    return [strengths[name] / POINTS + rng.gumbel() for name in names]
+
+
+def add_match(table, names, performance):
+    """Add a result for every pair of names."""
+    for (a, x), (b, y) in itertools.combinations(zip(names, performance, strict=True), 2):
+        table.add(a, b, np.array([x > y, 0, x < y], np.int64))
+        table.add(b, a, np.array([x < y, 0, x > y], np.int64))
+
+
+def test_a_result_of_four_teams_counts_three_fifths_by_hand():
+    """100 even results against the 0 of the scale: the deviation of 60 matches; the mean does not change."""
+    table = EloTable(anchors=["random"], seats=seats_of(4))
+    for a, b in (("a", "random"), ("random", "a")):
+        table.add(a, b, np.array([50, 0, 50]))
+    expected = POINTS / math.sqrt(60 / 4 + (POINTS / PRIOR.deviation) ** 2)
+    assert table.rating("a") == Rating(0.0, pytest.approx(expected), 100)
+
+
+@pytest.mark.parametrize("num_teams", [2, 3, 4, 8])
+def test_the_variance_of_a_rank_by_hand(num_teams):
+    """The results of one of K equal teams add up to its rank, with variance (K² - 1) / 12, and 1/4 for each result."""
+    ranks = np.arange(num_teams)
+    assert np.var(ranks) / ((num_teams - 1) / 4) == pytest.approx((num_teams + 1) / 3)
+
+
+def test_standard_errors_of_a_free_for_all_match_the_errors():
+    """Six participants of known strength, ranked in matches of four: errors have the size of the standard errors."""
+    strengths, errors = {"random": 0.0, "a": 60.0, "b": -60.0, "c": 120.0, "d": 30.0, "e": -30.0}, []
+    for seed in range(60):
+        rng, table = np.random.default_rng(seed), EloTable(anchors=["random"], seats=seats_of(4))
+        for _ in range(120):
+            names = rng.choice(list(strengths), 4, replace=False).tolist()
+            add_match(table, names, ranked(strengths, names, rng))
+        errors += [(table.rating(n).mean - strengths[n]) / table.rating(n).deviation for n in "abcde"]
+    assert np.std(errors) == pytest.approx(1.0, abs=0.15)
+    assert np.mean(errors) == pytest.approx(0.0, abs=0.2)
+
+
+# --- extremes -----------------------------------------------------------------------------------------------------
 
 
 def test_an_undefeated_participant_stays_finite():

@@ -39,8 +39,40 @@ def test_skills_build_on_each_other():
 
 
 def test_matches_of_a_participant_against_itself_are_ignored():
-    """A match is ignored if a participant is in two teams."""
-    assert openskill_ratings([TeamMatch([["a", "b"], ["a"]], [1, 0])]) == {}
+    """They hold no information."""
+    assert openskill_ratings([TeamMatch([["a"], ["a"], ["a"]], [1, 0, 0])]) == {}
+
+
+def test_a_participant_in_two_teams_gets_their_mean():
+    """a, b, a: the mean of the first and the third team of the same match between three new participants."""
+    found = openskill_ratings([TeamMatch([["a"], ["b"], ["a"]], [1.0, 0.5, 0.0])])
+    apart = openskill_ratings([TeamMatch([["x"], ["b"], ["y"]], [1.0, 0.5, 0.0])])
+    assert found["b"] == apart["b"]
+    assert found["a"].mu == pytest.approx((apart["x"].mu + apart["y"].mu) / 2)
+    assert found["a"].sigma == pytest.approx((apart["x"].sigma + apart["y"].sigma) / 2)
+    assert found["a"].matches == 1
+
+
+@pytest.mark.parametrize("seats", ["abab", "abaa", "aab"])
+def test_no_seating_favours_one_of_two_equals(seats):
+    """Over all winners of a match in which one team wins, the means of two equals do not move."""
+    moved = {"a": 0.0, "b": 0.0}
+    for winner in range(len(seats)):
+        found = openskill_ratings([TeamMatch(list(seats), [float(i == winner) for i in range(len(seats))])])
+        moved = {name: moved[name] + found[name].mu - 25 for name in moved}
+    assert moved == pytest.approx({"a": 0.0, "b": 0.0})
+
+
+@pytest.mark.parametrize("fixed", [True, False])
+def test_four_teams_of_known_strengths_are_put_in_order(fixed):
+    """Ranks of four teams by noisy performances; with a fixed seating two participants share four teams."""
+    rng, log = np.random.default_rng(0), []
+    for _ in range(300):
+        names = ["0", "4", "0", "4"] if fixed else rng.choice(5, 4, replace=False).astype(str).tolist()
+        performance = [float(name) + rng.gumbel() for name in names]
+        log.append(TeamMatch([[name] for name in names], (np.argsort(np.argsort(performance)) / 3).tolist()))
+    skills = openskill_ratings(log)
+    assert sorted(skills, key=lambda name: skills[name].mu) == (["0", "4"] if fixed else ["0", "1", "2", "3", "4"])
 
 
 def test_without_matches_there_are_no_ratings():

@@ -16,6 +16,8 @@ from ludus.matchmaker import LeagueView, Pairing, PoolChange
 
 _log = logging.getLogger(__name__)
 
+_MAX_FILLERS = 32  # older models per player that may complete a rating match of more than two teams
+
 
 # -- opponents --------------------------------------------------------------------------------------------------
 
@@ -264,7 +266,8 @@ def least_certain_pair(
 def seat_pair(league: LeagueView, first: str, second: str) -> tuple[str, ...] | None:
     """Return the participants of a match between two participants, one per team; None if there is no such match.
 
-    The two fill further teams alternately where they fit; a frozen model or an anchor fills the other ones.
+    Further teams are filled by other frozen models and anchors, so that each participant has one team: the newest
+    model of every player, anchors, then older models. Where there are too few, the two fill further teams alternately.
     """
     teams = range(league.num_teams)
     for mine in teams:
@@ -276,15 +279,22 @@ def seat_pair(league: LeagueView, first: str, second: str) -> tuple[str, ...] | 
 
 def _filled(league: LeagueView, seats: dict[int, str]) -> tuple[str, ...] | None:
     pair = tuple(seats.values())
-    newest = [view.models[-1] for view in league.players.values() if view.models]  # live weights are not rated
-    empty = [team for team in range(league.num_teams) if team not in seats]
-    for turn, team in enumerate(empty):
-        candidates = (pair[turn % 2], pair[1 - turn % 2], *newest, *league.anchors)
-        fitting = [name for name in candidates if _fits(league, name, team)]
-        if not fitting:
+    for turn, team in enumerate(team for team in range(league.num_teams) if team not in seats):
+        others = (name for name in _fillers(league) if name not in seats.values())
+        repeated = (pair[turn % 2], pair[1 - turn % 2], *_fillers(league))
+        fitting = next((name for name in chain(others, repeated) if _fits(league, name, team)), None)
+        if fitting is None:
             return None
-        seats = {**seats, team: fitting[0]}
+        seats = {**seats, team: fitting}
     return tuple(seats[team] for team in range(league.num_teams))
+
+
+def _fillers(league: LeagueView) -> Iterator[str]:
+    """Yield the rated participants that may complete a match; live weights are not rated."""
+    models = [view.models[::-1] for view in league.players.values()]
+    yield from (newest for newest, *_ in filter(None, models))
+    yield from league.anchors
+    yield from (older for _, *rest in filter(None, models) for older in rest[:_MAX_FILLERS])
 
 
 def _anchor_pairs(league: LeagueView) -> Iterator[tuple[str, str]]:

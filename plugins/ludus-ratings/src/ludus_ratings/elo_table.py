@@ -36,20 +36,26 @@ class EloTable:
     is taken from the inverse Hessian at the maximum; it is too large where matches are drawn, which vary less than the
     model assumes.
 
+    A match of K teams gives a result for every pair of participants. These results are not independent: for equal
+    strengths the variance of their sum is (K + 1) / 3 times that of as many separate matches (Mann and Whitney 1947).
+    So each counts as 3 / (K + 1) matches, which changes the standard errors and leaves the maximum where it is.
+
     Args:
         config: There are no options.
         anchors: The scripted participants; one of them has the rating 0.
-        seats: Ignored: the league counts results by pair.
+        seats: Seats of a match.
     """
 
     def __init__(self, config: None = None, *, anchors: Sequence[str] = (), seats: Sequence[Seat] = ()) -> None:  # noqa: ARG002
+        num_teams = max(2, len({seat.team for seat in seats}))
+        self._weight = 3.0 / (num_teams + 1)  # of a result, in matches
         self._reference = "random" if "random" in anchors else next(iter(anchors), None)
         self._index: dict[str, int] = {}
         self._pairs: dict[tuple[int, int], int] = {}  # position of a pair in the two arrays
         self._ends = array("q")  # [pairs, 2] participants
         self._points = array("d")  # [pairs, 2] points of each participant
         self._strength = np.zeros(0)  # [fitted] log-odds; the next fit starts from them
-        self._matches: Floats = np.zeros(0)  # [fitted]
+        self._matches: Floats = np.zeros(0)  # [fitted] results
         self._hessian: Hessian  # at those strengths
         self._ratings: dict[str, Rating] = {}  # those read since the last fit
         self._stale = False
@@ -90,7 +96,7 @@ class EloTable:
         group = np.empty(n, np.int64)
         group[[self._index[name] for name in names]] = np.arange(n) * min(n, GROUPS) // n
         self._strength, self._hessian = fit_bradley_terry(
-            pairs, points, fixed=fixed, start=start, group=group, precision=_PRECISION
+            pairs, self._weight * points, fixed=fixed, start=start, group=group, precision=_PRECISION
         )
         self._matches = np.bincount(pairs.ravel(), np.repeat(points.sum(axis=1), 2), n).astype(np.float64)
         self._ratings = {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
+from statistics import fmean
 from typing import Any
 
 from attrs import frozen
@@ -58,16 +59,23 @@ class Skills:
         self.beta = self._model.beta
 
     def rate(self, match: TeamMatch) -> None:
-        """Update the skills after a match. A match in which a participant sits in two teams is ignored."""
+        """Update the skills after a match; one between copies of a single participant is ignored.
+
+        A participant in several teams gets the mean of what these teams give it: with equal skills, no seating then
+        favours a participant.
+        """
         teams = [sorted(set(team)) for team in match.teams]
         names = list(chain(*teams))
-        if len(set(names)) < len(names):
+        if len(set(names)) < 2:
             return
         before = [[self._openskill_rating(name) for name in team] for team in teams]
         after = self._model.rate(before, ranks=[-points for points in match.outcome])
+        new: dict[str, list[Any]] = {}
         for name, rating in zip(names, chain(*after), strict=True):
-            matches = self.by_name.get(name, self.initial).matches
-            self.by_name[name] = Skill(rating.mu, rating.sigma, matches + 1)
+            new.setdefault(name, []).append(rating)
+        for name, ratings in new.items():
+            mu, sigma = fmean(rating.mu for rating in ratings), fmean(rating.sigma for rating in ratings)
+            self.by_name[name] = Skill(mu, sigma, self.by_name.get(name, self.initial).matches + 1)
 
     def _openskill_rating(self, name: str) -> Any:
         skill = self.by_name.get(name, self.initial)
@@ -77,8 +85,9 @@ class Skills:
 def openskill_ratings(matches: Iterable[TeamMatch]) -> Mapping[str, Skill]:
     """Return the skill of every participant of the matches, updated match by match.
 
-    A match in which a participant sits in two teams is ignored. A participant that wins all matches rises ever more
-    slowly. Components that no chain of matches connects share only the initial mean.
+    A participant in several teams of a match gets the mean of what these teams give it; a match between copies of a
+    single participant is ignored. A participant that wins all matches rises ever more slowly. Components that no chain
+    of matches connects share only the initial mean.
 
     Raises:
         ModuleNotFoundError: openskill is not installed (``pip install ludus-ratings[openskill]``).
