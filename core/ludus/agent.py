@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
+
+import numpy as np
 
 from ludus.environment import EnvironmentSpec, Leaves
 from ludus.spaces import random_actions
 
-if TYPE_CHECKING:
-    import numpy as np
-
-__all__ = ["Agent", "EvaluatingAgent", "RandomAgent"]
+__all__ = ["Agent", "EvaluatingAgent", "RandomAgent", "grow_states"]
 
 
 class Agent(Protocol):
@@ -91,3 +90,16 @@ class RandomAgent:
 
     def reset(self, seat_ids: np.ndarray) -> None:
         """Do nothing; the agent has no state."""
+
+
+def grow_states(states: np.ndarray, seat_ids: np.ndarray) -> np.ndarray:
+    """Return the states of seats by seat id, with zeros appended for new seats.
+
+    Args:
+        states: ``[k, …]`` of any dtype; a structured dtype holds several values per seat.
+        seat_ids: ``[n] int64``, seats that need a state.
+    """
+    missing = int(seat_ids.max(initial=-1)) + 1 - len(states)
+    if missing <= 0:
+        return states
+    return np.concatenate([states, np.zeros((missing, *states.shape[1:]), states.dtype)])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from ludus.agent import Agent
-from ludus_pong2p.agents import FollowerAgent, RandomAgent, SeatState
+from ludus_pong2p.agents import FollowerAgent, RandomAgent
 from ludus_pong2p.config import FollowerConfig, Pong2pConfig, RandomConfig
 from ludus_pong2p.environment import Pong2p
 from ludus_pong2p.plugin import ludus_register_agents
@@ -140,7 +140,7 @@ def test_it_chooses_a_new_error_for_each_approach_only():
     agent, aim = follower(**{**PERFECT, "error": 4.0}), []
     for seed, x in enumerate((0.0, -5.0, -10.0, -15.0, -10.0, 0.0, 10.0, 5.0, 0.0)):
         act(agent, observed(ball_x=x), seed=seed)
-        aim.append(float(agent._memory["aim"][0, 0]))
+        aim.append(float(agent._states["aim"][0]))
     assert aim[0] == 0.0
     assert len(set(aim[1:7])) == 1
     assert len(set(aim[7:])) == 1
@@ -213,19 +213,6 @@ def test_a_new_match_starts_with_a_new_action():
 
 
 # -- the rest ------------------------------------------------------------------------------------------------------
-
-
-def test_state_grows_with_the_seat_ids():
-    """Existing seats keep their values."""
-    memory = SeatState(value=2)
-    assert memory.take_new(np.array([1])).tolist() == [True]
-    memory["value"][1] = (3.0, 4.0)
-    assert memory.take_new(np.array([5, 1])).tolist() == [True, False]
-    assert memory["value"].shape == (6, 2)
-    assert memory["value"][1].tolist() == [3.0, 4.0]
-    memory.reset(np.array([1]))
-    assert memory["value"][1].tolist() == [0.0, 0.0]
-    assert memory.take_new(np.zeros(0, np.int64)).tolist() == []
 
 
 def test_agents_are_offered_for_this_game():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from attrs import frozen
+from ludus.agent import grow_states
 from ludus.environment import Leaves
 
 from ludus_chase.actions import DIRECTION_X, DIRECTION_Y, MOVE_X, MOVE_Y
@@ -179,45 +180,38 @@ class DoorMemory:
     """
 
     def __init__(self, walls: int) -> None:
-        self._used = np.zeros((0, walls))
-        self._now = np.zeros(0)
-        self._place = np.zeros((0, 2))  # position within the room, as shares
+        used = ("used", np.float64, (walls,))
+        place = ("place", np.float64, (2,))  # offset from the middle of the room, as shares
+        self._states = np.zeros(0, [used, ("now", np.float64), place])
 
     def reset(self, seat_ids: np.ndarray) -> None:
         """Clear the records of ``seat_ids [n] int64``."""
-        self._grow(seat_ids)
-        self._used[seat_ids] = 0.0
-        self._now[seat_ids] = 0.0
-        self._place[seat_ids] = 0.5
-
-    def _grow(self, seat_ids: np.ndarray) -> None:
-        missing = int(seat_ids.max(initial=-1)) + 1 - len(self._now)
-        if missing > 0:
-            self._used = np.concatenate([self._used, np.zeros((missing, self._used.shape[1]))])
-            self._now = np.concatenate([self._now, np.zeros(missing)])
-            self._place = np.concatenate([self._place, np.full((missing, 2), 0.5)])
+        self._states = grow_states(self._states, seat_ids)
+        self._states[seat_ids] = 0
 
     def oldest_door_direction(self, observed: Observations, seat_ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the offsets ``[n]`` in x and y to the door of the room that was used longest ago."""
-        self._grow(seat_ids)
-        self._record_passages(observed, seat_ids)
+        self._states = grow_states(self._states, seat_ids)
+        states = self._states[seat_ids]  # a copy
+        _record_passages(observed, states)
+        self._states[seat_ids] = states
         present, dx, dy = observed.doors
-        used = self._used[seat_ids]
         open_, own_x, own_y = observed.own_doors  # [n, 4]
         apart = np.abs(dx[:, None] - own_x[..., None]) + np.abs(dy[:, None] - own_y[..., None])
         number = np.where(present[:, None], apart, np.inf).argmin(axis=2)
         tie_break = (7 * seat_ids[:, None] + 3 * number) % 11 / 11  # less than a tick
-        last_use = np.where(open_, np.take_along_axis(used, number, axis=1) + tie_break, np.inf)
+        last_use = np.where(open_, np.take_along_axis(states["used"], number, axis=1) + tie_break, np.inf)
         side = last_use.argmin(axis=1)
         indices = np.arange(len(side))
         return own_x[indices, side] + _THROUGH * _STEP_X[side], own_y[indices, side] + _THROUGH * _STEP_Y[side]
 
-    def _record_passages(self, observed: Observations, seat_ids: np.ndarray) -> None:
-        """Record the nearest door of each seat whose position within the room has jumped."""
-        self._now[seat_ids] += 1
-        place = np.stack([observed.own["room-x"], observed.own["room-y"]], axis=1)
-        passed = (np.abs(place - self._place[seat_ids]) > 0.5).any(axis=1)
-        self._place[seat_ids] = place
-        present, dx, dy = observed.doors
-        door = np.where(present, dx * dx + dy * dy, np.inf).argmin(axis=1)
-        self._used[seat_ids[passed], door[passed]] = self._now[seat_ids[passed]]
+
+def _record_passages(observed: Observations, states: np.ndarray) -> None:
+    """Record the nearest door of each seat whose position within the room has jumped."""
+    states["now"] += 1
+    place = np.stack([observed.own["room-x"], observed.own["room-y"]], axis=1) - 0.5
+    passed = (np.abs(place - states["place"]) > 0.5).any(axis=1)
+    states["place"] = place
+    present, dx, dy = observed.doors
+    door = np.where(present, dx * dx + dy * dy, np.inf).argmin(axis=1)
+    states["used"][passed, door[passed]] = states["now"][passed]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from attrs import define
+from ludus.agent import grow_states
 from ludus.environment import EnvironmentSpec, Leaves
 
 from ludus_duel.config import BotConfig, RandomConfig
@@ -70,32 +70,15 @@ _SKILLS = {
 }
 
 
-@define
-class _Memory:
-    """State per seat id.
-
-    Attributes:
-        kind: ``int64``: kind of the opponent's animation when the seat last acted; likewise `side` and `elapsed`.
-        side: ``int64``.
-        elapsed: ``float64`` in seconds.
-        plan: ``int64``: plan against that animation.
-        feint_rate: ``float64``: estimated probability that a heavy attack of the opponent is a feint.
-    """
-
-    kind: np.ndarray
-    side: np.ndarray
-    elapsed: np.ndarray
-    plan: np.ndarray
-    feint_rate: np.ndarray
-
-    def grow(self, seat_ids: np.ndarray) -> None:
-        """Extend the arrays to hold ``seat_ids [n] int64``."""
-        missing = int(seat_ids.max(initial=-1)) + 1 - len(self.kind)
-        if missing > 0:
-            self.kind, self.side, self.elapsed, self.plan, self.feint_rate = (
-                np.append(array, np.zeros(missing, array.dtype))
-                for array in (self.kind, self.side, self.elapsed, self.plan, self.feint_rate)
-            )
+#: State of a seat: kind, side and elapsed seconds of the opponent's animation when the seat last acted, the plan
+#: against it, and the estimated probability that a heavy attack of the opponent is a feint.
+_STATE = [
+    ("kind", np.int64),
+    ("side", np.int64),
+    ("elapsed", np.float64),
+    ("plan", np.int64),
+    ("feint_rate", np.float64),
+]
 
 
 class DuelBot:
@@ -109,8 +92,7 @@ class DuelBot:
 
     def __init__(self, config: BotConfig, *, spec: EnvironmentSpec, role: str) -> None:  # noqa: ARG002 - one game, one role
         self._skill = _SKILLS[config.strength]
-        none = np.zeros(0, np.int64)
-        self._memory = _Memory(kind=none, side=none, elapsed=np.zeros(0), plan=none, feint_rate=np.zeros(0))
+        self._states = np.zeros(0, _STATE)
 
     def act(
         self, observation: Leaves, *, action_mask: np.ndarray | None, seat_ids: np.ndarray, rng: np.random.Generator
@@ -137,32 +119,30 @@ class DuelBot:
 
     def reset(self, seat_ids: np.ndarray) -> None:
         """Clear the state of these seats."""
-        self._memory.grow(seat_ids)
-        self._memory.kind[seat_ids] = 0
-        self._memory.feint_rate[seat_ids] = 0.0
+        self._states = grow_states(self._states, seat_ids)
+        self._states[seat_ids] = 0
 
     def _plan(self, situation: Situation, seat_ids: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """Return ``[n] int64``: the plan against the opponent's animation, drawn once per animation."""
-        memory = self._memory
-        memory.grow(seat_ids)
-        same = (memory.kind[seat_ids] == situation.kind) & (memory.side[seat_ids] == situation.side)
-        fresh = ~same | (situation.elapsed < memory.elapsed[seat_ids])
+        self._states = grow_states(self._states, seat_ids)
+        states = self._states[seat_ids]  # a copy
+        same = (states["kind"] == situation.kind) & (states["side"] == situation.side)
+        fresh = ~same | (situation.elapsed < states["elapsed"])
         limits = np.cumsum(self._skill.plans)[:-1]
         drawn = np.searchsorted(limits, rng.random(len(seat_ids)), side="right")
-        feint_rate = self._update_feint_rate(situation, seat_ids, fresh)
+        feint_rate = self._update_feint_rate(situation, states, fresh)
         drawn = np.where(_HEAVY[situation.kind] & (rng.random(len(seat_ids)) < feint_rate), EVADE, drawn)
-        plan = np.where(fresh, drawn, memory.plan[seat_ids])
-        memory.kind[seat_ids], memory.side[seat_ids] = situation.kind, situation.side
-        memory.elapsed[seat_ids] = situation.elapsed
-        memory.plan[seat_ids] = plan
+        plan = np.where(fresh, drawn, states["plan"])
+        states["kind"], states["side"], states["elapsed"] = situation.kind, situation.side, situation.elapsed
+        states["plan"] = plan
+        self._states[seat_ids] = states
         return plan
 
-    def _update_feint_rate(self, situation: Situation, seat_ids: np.ndarray, fresh: np.ndarray) -> np.ndarray:
+    def _update_feint_rate(self, situation: Situation, states: np.ndarray, fresh: np.ndarray) -> np.ndarray:
         """Update and return ``[n] float64``: the estimated probability that a heavy attack is a feint."""
         feinted = fresh & _FEINTS[situation.kind]
         late = (situation.landing > 0) | (fresh & situation.recovering)
         landed = _HEAVY[situation.kind] & ~situation.feintable & late
-        rate: np.ndarray = self._memory.feint_rate[seat_ids]
+        rate: np.ndarray = states["feint_rate"]
         rate += self._skill.learn * (feinted * (1.0 - rate) - landed * rate)
-        self._memory.feint_rate[seat_ids] = rate
         return rate

@@ -4,47 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 from gymnasium import spaces
+from ludus.agent import grow_states
 from ludus.environment import EnvironmentSpec, Leaves
 
 from ludus_pong2p.config import FollowerConfig, RandomConfig
 from ludus_pong2p.court import SIDE
-
-
-class SeatState:
-    """Named arrays over seat ids, which grow on demand and start as zeros.
-
-    Args:
-        widths: Number of float64 values per seat id of each array.
-    """
-
-    def __init__(self, **widths: int) -> None:
-        self.fresh = np.ones(0, bool)
-        self._arrays = {name: np.zeros((0, width)) for name, width in widths.items()}
-
-    def __getitem__(self, name: str) -> np.ndarray:
-        """Return the array ``[seat ids, width]`` of a name."""
-        return self._arrays[name]
-
-    def take_new(self, seat_ids: np.ndarray) -> np.ndarray:
-        """Return which seats ``[n] int64`` are new, ``[n] bool``, and mark them as not new."""
-        self._grow(int(seat_ids.max(initial=-1)) + 1)
-        fresh: np.ndarray = self.fresh[seat_ids]
-        self.fresh[seat_ids] = False
-        return fresh
-
-    def reset(self, seat_ids: np.ndarray) -> None:
-        """Clear the values of seats ``[n] int64``, which are new again."""
-        self._grow(int(seat_ids.max(initial=-1)) + 1)
-        self.fresh[seat_ids] = True
-        for array in self._arrays.values():
-            array[seat_ids] = 0.0
-
-    def _grow(self, count: int) -> None:
-        missing = count - len(self.fresh)
-        if missing > 0:
-            self.fresh = np.concatenate([self.fresh, np.ones(missing, bool)])
-            self._arrays = {n: np.concatenate([a, np.zeros((missing, a.shape[1]))]) for n, a in self._arrays.items()}
-
 
 _CELLS = int(SIDE)
 _MIDDLES = np.arange(_CELLS) + 0.5 - SIDE / 2  # of pixels, in units of the field
@@ -86,7 +50,7 @@ class RandomAgent:
         assert isinstance(space, spaces.Discrete)
         self._actions = int(space.n)
         self._renew = 1.0 / config.hold
-        self._memory = SeatState(action=1)
+        self._states = np.zeros(0, [("known", np.bool_), ("action", np.int64)])
 
     def act(
         self,
@@ -97,15 +61,18 @@ class RandomAgent:
         rng: np.random.Generator,
     ) -> np.ndarray:
         """Decide for n rows; see `ludus.agent.Agent.act`."""
-        redraw = self._memory.take_new(seat_ids) | (rng.random(len(seat_ids)) < self._renew)
+        self._states = grow_states(self._states, seat_ids)
+        states = self._states[seat_ids]  # a copy
+        redraw = ~states["known"] | (rng.random(len(seat_ids)) < self._renew)
         drawn = rng.integers(self._actions, size=len(seat_ids))
-        action = np.where(redraw, drawn, self._memory["action"][seat_ids, 0]).astype(np.int64)
-        self._memory["action"][seat_ids, 0] = action
-        return action[:, None]
+        states["known"], states["action"] = True, np.where(redraw, drawn, states["action"])
+        self._states[seat_ids] = states
+        return np.asarray(states["action"][:, None])
 
     def reset(self, seat_ids: np.ndarray) -> None:
         """Clear the state of these seats."""
-        self._memory.reset(seat_ids)
+        self._states = grow_states(self._states, seat_ids)
+        self._states[seat_ids] = 0
 
 
 #: Delay in ticks, share of the paddle's speed and error in units.
@@ -128,7 +95,10 @@ class FollowerAgent:
         self._speed = speed if config.speed is None else config.speed
         self._error = error if config.error is None else config.error
         width = self._delay + 1
-        self._memory = SeatState(x=width, y=width, aim=1, coming=1, credit=1)
+        balls = [(name, np.float64, (width,)) for name in ("x", "y")]
+        self._states = np.zeros(
+            0, [*balls, ("known", np.bool_), ("aim", np.float64), ("coming", np.bool_), ("credit", np.float64)]
+        )
 
     def act(
         self,
@@ -140,41 +110,38 @@ class FollowerAgent:
     ) -> np.ndarray:
         """Decide for n rows; see `ludus.agent.Agent.act`."""
         paddle, x, y = own_paddle_and_ball(observation)
-        fresh = self._memory.take_new(seat_ids)
-        last_x, x = self._delay_ball("x", x, seat_ids, fresh)
-        _, y = self._delay_ball("y", y, seat_ids, fresh)
-        gap = y - self._aim(x < last_x, seat_ids, rng) - paddle
-        moves = self._spend_move_credit(np.abs(gap) > _CLOSE, seat_ids)
+        self._states = grow_states(self._states, seat_ids)
+        states = self._states[seat_ids]  # a copy
+        last_x, x = _delay_ball(states, "x", x)
+        _, y = _delay_ball(states, "y", y)
+        gap = y - self._aim(states, x < last_x, rng) - paddle
+        moves = self._spend_move_credit(states, np.abs(gap) > _CLOSE)
+        states["known"] = True
+        self._states[seat_ids] = states
         return np.where(moves, np.where(gap < 0, 1, 2), 0)[:, None]
 
     def reset(self, seat_ids: np.ndarray) -> None:
         """Clear the state of these seats."""
-        self._memory.reset(seat_ids)
+        self._states = grow_states(self._states, seat_ids)
+        self._states[seat_ids] = 0
 
-    def _delay_ball(
-        self, name: str, seen: np.ndarray, seat_ids: np.ndarray, fresh: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Store ``seen [n]``, and return the delayed values of the previous tick and of this one."""
-        past = self._memory[name][seat_ids]
-        past[fresh] = seen[fresh, None]
-        known = past[:, 0]
-        past = np.concatenate([past[:, 1:], seen[:, None]], axis=1)
-        self._memory[name][seat_ids] = past
-        return known, past[:, 0]
-
-    def _aim(self, coming: np.ndarray, seat_ids: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    def _aim(self, states: np.ndarray, coming: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """Return the target offset of each ball from the paddle's middle, ``[n]``; drawn again for every approach."""
-        aim, was_coming = self._memory["aim"], self._memory["coming"]
-        drawn = rng.uniform(
-            -self._error, self._error, len(seat_ids)
-        )  # drawn for every row, so that rows do not interact
-        now = np.where(coming & (was_coming[seat_ids, 0] == 0), drawn, aim[seat_ids, 0])
-        aim[seat_ids, 0], was_coming[seat_ids, 0] = now, coming
-        return now
+        drawn = rng.uniform(-self._error, self._error, len(states))  # for every row, so that rows do not interact
+        aim = np.where(coming & ~states["coming"], drawn, states["aim"])
+        states["aim"], states["coming"] = aim, coming
+        return aim
 
-    def _spend_move_credit(self, wanted: np.ndarray, seat_ids: np.ndarray) -> np.ndarray:
+    def _spend_move_credit(self, states: np.ndarray, wanted: np.ndarray) -> np.ndarray:
         """Return ``[n] bool``: it moves on this tick, which it does in a share `speed` of the ticks with a gap."""
-        credit = self._memory["credit"][seat_ids, 0] + self._speed * wanted
+        credit = states["credit"] + self._speed * wanted
         moves: np.ndarray = wanted & (credit >= 1.0)
-        self._memory["credit"][seat_ids, 0] = credit - moves
+        states["credit"] = credit - moves
         return moves
+
+
+def _delay_ball(states: np.ndarray, name: str, seen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Store ``seen [n]``, and return the delayed values of the previous tick and of this one."""
+    past = np.where(states["known"][:, None], states[name], seen[:, None])
+    states[name] = np.concatenate([past[:, 1:], seen[:, None]], axis=1)
+    return past[:, 0], states[name][:, 0]

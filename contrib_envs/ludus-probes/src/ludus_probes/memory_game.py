@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from gymnasium import spaces
+from ludus.agent import grow_states
 from ludus.environment import EnvironmentSpec, Leaves, RoleTick
 from ludus.random import random_bits, random_integers
 from ludus.spaces import label_sizes
@@ -89,7 +90,7 @@ class MemoryAgent:
 
     def __init__(self, config: None, *, spec: EnvironmentSpec, role: str) -> None:  # noqa: ARG002 - no options
         (self._choices,) = label_sizes(spec.role(role).action_space)
-        self._cues = np.full(1, -1)  # by stream; -1: not seen
+        self._cues = np.zeros(0, np.int64)  # by seat id, from 1; 0: not seen
 
     def act(
         self,
@@ -101,25 +102,20 @@ class MemoryAgent:
     ) -> np.ndarray:
         """Decide for n rows; see `ludus.agent.Agent.act`. Without a cue it answers 0."""
         seen = observation["obs"]
-        self._make_room(seat_ids)
+        self._cues = grow_states(self._cues, seat_ids)
         shown = seen[:, -2] > 0
-        self._cues[seat_ids[shown]] = seen[shown, : self._choices].argmax(axis=1)
-        return np.asarray(np.maximum(self._cues[seat_ids], 0)[:, None])
+        self._cues[seat_ids[shown]] = 1 + seen[shown, : self._choices].argmax(axis=1)
+        return np.asarray(np.maximum(self._cues[seat_ids] - 1, 0)[:, None])
 
     def act_and_evaluate(
         self, observation: Leaves, *, action_mask: np.ndarray | None, seat_ids: np.ndarray, rng: np.random.Generator
     ) -> tuple[np.ndarray, np.ndarray]:
         """Decide, and return 1 where the cue is known, else the chance of a guess, ``[n] float32``."""
         actions = self.act(observation, action_mask=action_mask, seat_ids=seat_ids, rng=rng)
-        known = self._cues[seat_ids] >= 0
+        known = self._cues[seat_ids] > 0
         return actions, np.where(known, 1.0, 1.0 / self._choices).astype(np.float32)
 
     def reset(self, seat_ids: np.ndarray) -> None:
         """Clear the cues of these seats."""
-        self._make_room(seat_ids)
-        self._cues[seat_ids] = -1
-
-    def _make_room(self, seat_ids: np.ndarray) -> None:
-        missing = int(seat_ids.max(initial=-1)) + 1 - len(self._cues)
-        if missing > 0:
-            self._cues = np.concatenate([self._cues, np.full(missing + len(self._cues), -1)])
+        self._cues = grow_states(self._cues, seat_ids)
+        self._cues[seat_ids] = 0
