@@ -81,7 +81,7 @@ def test_a_refused_update_is_dropped(harness):
     harness.block(1, decisions=10)
     harness.learner.work()
     assert (harness.learner.state.version, harness.learner.state.decisions, harness.acked()) == (0, 0, 1)
-    assert harness.learner.metrics.drops["dropped_refused"] == 1
+    assert harness.learner.state.metrics.drops["dropped_refused"] == 1
     harness.trainer.failing = False
     harness.block(2, decisions=10)
     harness.learner.work()
@@ -185,7 +185,7 @@ def test_a_checkpoint_restores_weights_state_and_counters(make_harness):
     other.welcome(models=0, checkpoint=saved.path, checkpoint_hash=saved.hash)
     assert (other.trainer.updates, other.trainer.momentum) == (1, 0.5)
     assert (other.learner.state.version, other.learner.state.decisions) == (1, 10)
-    assert other.learner.metrics.totals == harness.learner.metrics.totals
+    assert other.learner.state.metrics.totals == harness.learner.state.metrics.totals
 
 
 @pytest.mark.parametrize("folder", ["models", "learners"])

@@ -36,7 +36,7 @@ def test_blocks_far_beyond_the_credits_are_dropped(harness, processes):
     assert harness.learner.intake.queue.decisions == 80  # four times four blocks of five
     harness.block(1, decisions=5, peer="sampler-1")
     assert harness.learner.intake.queue.decisions == 85
-    assert harness.learner.metrics.drops == {"dropped_surplus": 84}
+    assert harness.learner.state.metrics.drops == {"dropped_surplus": 84}
     while harness.learner.work():
         pass
     harness.block(101, decisions=11, versions=(harness.learner.state.version,), pid=1 % processes)
@@ -56,7 +56,7 @@ def test_blocks_within_the_credits_are_never_dropped(harness):
     for number in range(1, allowed + 1):
         harness.block(number, decisions=1, pid=1)
     assert harness.learner.intake.queue.decisions == 2 * allowed + 1
-    assert not harness.learner.metrics.drops["dropped_surplus"]
+    assert not harness.learner.state.metrics.drops["dropped_surplus"]
 
 
 def credits_of(harness, peer):
@@ -106,7 +106,7 @@ def test_too_many_samplers_are_logged_once(make_harness, caplog, samplers):
         for sampler in range(samplers):
             harness.block(number, decisions=11, peer=f"sampler-{sampler}")
         harness.learner.work()
-    assert harness.learner.metrics.drops["dropped_stale"]
+    assert harness.learner.state.metrics.drops["dropped_stale"]
     expected = "9 samplers have 99 decisions in flight together, an update takes 11, and max_staleness is 7"
     assert [expected in record.message for record in caplog.records] == [True] * (samplers - 8)
 
@@ -250,7 +250,7 @@ def test_off_policy_trainers_drop_segments_from_before_a_reset(harness):
     harness.trainer.off_policy = True
     harness.learner.state.version = harness.learner.state.generation_version = 5
     harness.block(1, decisions=10, versions=(4, 5))
-    assert harness.learner.metrics.drops == {"dropped_stale": 0, "dropped_reset": 1}
+    assert harness.learner.state.metrics.drops == {"dropped_stale": 0, "dropped_reset": 1}
 
 
 def test_empty_segments_are_not_stale(harness):
@@ -298,7 +298,7 @@ def test_malformed_blocks_are_dropped_and_counted(harness, caplog, change, probl
     change(arrays)
     harness.learner.handle("sampler-0", Segments(player="main", block=2, arrays=arrays))
     assert harness.acked() == 2
-    assert harness.learner.metrics.drops["dropped_malformed"] == 1
+    assert harness.learner.state.metrics.drops["dropped_malformed"] == 1
     assert "dropped malformed block 1, from sampler-0: seg" in caplog.text
     assert problem in caplog.text
     harness.block(3, decisions=10)

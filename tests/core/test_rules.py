@@ -271,7 +271,7 @@ def test_segments_of_earlier_generations_are_dropped(league):
     """They were in flight when the player was reset."""
     runner = league(league=RESETS)
     learner = runner.learner("main")
-    runner.until(lambda: learner.metrics.drops["dropped_reset"])
+    runner.until(lambda: learner.state.metrics.drops["dropped_reset"])
     assert learner.state.generation_version > 0
 
 

@@ -19,7 +19,7 @@ def test_staleness_is_the_difference_of_versions(harness):
     """Newer weights than the learner's, after a resume, have the staleness 0; at most 3 is allowed here."""
     harness.learner.state.version = 5
     harness.block(1, decisions=1, versions=(0, 1, 2, 5, 9))
-    assert harness.learner.metrics.drops["dropped_stale"] == 2
+    assert harness.learner.state.metrics.drops["dropped_stale"] == 2
     assert harness.learner.intake.queue.decisions == 3
 
 

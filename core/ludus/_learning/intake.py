@@ -20,7 +20,7 @@ import numpy as np
 from attrs import define, evolve, field
 
 from ludus._learning.segment_queue import SegmentQueue, Sender
-from ludus._learning.state import LearnerMetrics, LearnerOptions, LearnerState
+from ludus._learning.state import LearnerState
 from ludus._messaging.messages import Credit, Hello, Segments
 from ludus._sampling.segment_layout import SegmentLayout
 from ludus.algorithm import OffPolicyTrainer
@@ -38,11 +38,8 @@ class SegmentIntake:
     """Receives blocks of one player.
 
     Args:
-        player: Name of the player.
         layout: Layout of the segments.
-        options: Options of the learner.
         state: State of the learner.
-        metrics: Metrics of the learner.
         link: Sends credits.
         clock: Seconds.
 
@@ -50,11 +47,8 @@ class SegmentIntake:
         queue: Segments that wait for an update.
     """
 
-    player: str
     layout: SegmentLayout
-    options: LearnerOptions
     state: LearnerState
-    metrics: LearnerMetrics
     link: Link
     clock: Callable[[], float]
     queue: SegmentQueue = field(init=False, factory=SegmentQueue)
@@ -99,8 +93,8 @@ class SegmentIntake:
             batch = SegmentBatch.from_arrays(dict(message.arrays))
             batch.check()
         except ContractError as error:
-            self.metrics.drops["dropped_malformed"] += 1
-            count = self.metrics.drops["dropped_malformed"]
+            self.state.metrics.drops["dropped_malformed"] += 1
+            count = self.state.metrics.drops["dropped_malformed"]
             if count.bit_count() == 1:  # 1, 2, 4, 8 …
                 _log.warning("dropped malformed block %d, from %s: %s", count, worker, error)
             return None
@@ -111,13 +105,13 @@ class SegmentIntake:
         # never negative: after a resume a sampler may have newer weights than the learner
         staleness = np.maximum(self.state.version - batch.version, 0)
         used = batch.length > 0
-        self.metrics.record_block(batch.num_decisions, staleness[used])
+        self.state.metrics.record_block(batch.num_decisions, staleness[used])
         before_reset = used & (batch.version < self.state.generation_version)
         stale = used & ~before_reset & (staleness > self.max_staleness)
         if not (stale | before_reset).any():
             return batch
-        self.metrics.drops["dropped_stale"] += int(stale.sum())
-        self.metrics.drops["dropped_reset"] += int(before_reset.sum())
+        self.state.metrics.drops["dropped_stale"] += int(stale.sum())
+        self.state.metrics.drops["dropped_reset"] += int(before_reset.sum())
         if stale.any():
             self._warn_stale()
         return evolve(batch, length=np.where(stale | before_reset, 0, batch.length).astype(np.int32))
@@ -134,7 +128,7 @@ class SegmentIntake:
             "player %r: segments are dropped as stale: %d samplers have %d decisions in flight together, an update "
             "takes %d, and max_staleness is %d — use fewer samplers (run.workers) or fewer matches in each "
             "(sampling.matches), or raise sampling.max_staleness",
-            *(self.player, len(senders), in_flight, batch_decisions, self.options.max_staleness),
+            *(self.state.player, len(senders), in_flight, batch_decisions, self.state.options.max_staleness),
         )
 
     def _is_surplus(self, sender: Sender) -> bool:
@@ -142,7 +136,7 @@ class SegmentIntake:
         allowed = max(self.state.trainer.batch_decisions, self._credits(sender) * sender.block_decisions)
         surplus = self.queue.queued_decisions(sender.worker) >= _SURPLUS_FACTOR * allowed
         if surplus:
-            self.metrics.drops["dropped_surplus"] += 1
+            self.state.metrics.drops["dropped_surplus"] += 1
         return surplus
 
     @property
@@ -150,7 +144,7 @@ class SegmentIntake:
         """Return the largest staleness of segments that are learned from; infinite for off-policy trainers."""
         trainer = self.state.trainer
         off_policy = isinstance(trainer, OffPolicyTrainer) and trainer.off_policy
-        return math.inf if off_policy else self.options.max_staleness
+        return math.inf if off_policy else self.state.options.max_staleness
 
     # -- batches -----------------------------------------------------------------------------------------------
 
@@ -199,7 +193,7 @@ class SegmentIntake:
             return
         version = self.state.version
         credit = Credit(
-            player=self.player,
+            player=self.state.player,
             acked=sender.acked,
             credits=self._credits(sender),
             version=version,
@@ -214,9 +208,9 @@ class SegmentIntake:
     def _credits(self, sender: Sender) -> int:
         """Return how many blocks a sampler may have in flight."""
         if not sender.block_decisions:
-            return self.options.credits
+            return self.state.options.credits
         blocks_per_update = self.state.trainer.batch_decisions / len(self.queue.senders) / sender.block_decisions
-        wanted = max(self.options.credits, math.ceil(blocks_per_update) + 1)
+        wanted = max(self.state.options.credits, math.ceil(blocks_per_update) + 1)
         if not self.ready:  # no block is queued, so none becomes stale in the queue
             return wanted
         return max(1, math.floor(min(wanted, updates_in_flight(self.max_staleness) * blocks_per_update)))

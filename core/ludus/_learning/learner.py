@@ -19,7 +19,7 @@ from attrs import define, field
 from ludus._learning.data_parallel import GroupFormation, HelperPool
 from ludus._learning.intake import SegmentIntake
 from ludus._learning.publisher import PendingReset, Publisher
-from ludus._learning.state import LearnerMetrics, LearnerOptions, LearnerState
+from ludus._learning.state import LearnerOptions, LearnerState
 from ludus._messaging.messages import (
     CheckpointAck,
     FreezeRequest,
@@ -71,7 +71,6 @@ class Learner:
     group_formation: GroupFormation | None = None
     stopped: bool = field(init=False, default=False)
     state: LearnerState = field(init=False)
-    metrics: LearnerMetrics = field(init=False, factory=LearnerMetrics)
     intake: SegmentIntake = field(init=False)
     _publisher: Publisher = field(init=False)
     _helpers: HelperPool = field(init=False)
@@ -79,27 +78,9 @@ class Learner:
     _failed_updates: int = field(init=False, default=0)  # in a row
 
     def __attrs_post_init__(self) -> None:
-        self.state = LearnerState(trainer=self.make_trainer(0, ""), budget=self.options.budget)
-        self.intake = SegmentIntake(
-            player=self.player,
-            layout=self.layout,
-            options=self.options,
-            state=self.state,
-            metrics=self.metrics,
-            link=self.link,
-            clock=self.clock,
-        )
-        self._publisher = Publisher(
-            player=self.player,
-            run_dir=self.run_dir,
-            options=self.options,
-            make_trainer=self.make_trainer,
-            state=self.state,
-            metrics=self.metrics,
-            link=self.link,
-            clock=self.clock,
-            memory=self.memory,
-        )
+        self.state = LearnerState(self.player, self.options, self.make_trainer(0, ""))
+        self.intake = SegmentIntake(self.layout, self.state, self.link, self.clock)
+        self._publisher = Publisher(self.run_dir, self.make_trainer, self.state, self.link, self.clock, self.memory)
         self._helpers = HelperPool(self.group_formation, self.link, self.clock, self._send_heartbeat)
 
     @property
@@ -208,9 +189,9 @@ class Learner:
         self._report(now_s)
         self._helpers.maintain(self.state.trainer)
         if not self.intake.ready:
-            self.metrics.start_idle(now_s)
+            self.state.metrics.start_idle(now_s)
             return False
-        self.metrics.end_idle(now_s)
+        self.state.metrics.end_idle(now_s)
         self._update()
         self._publisher.save_if_due()
         return True
@@ -232,14 +213,14 @@ class Learner:
             self._failed_updates = 0
             state.decisions += decisions
             state.version += 1
-            self.metrics.record_update(result)
+            self.state.metrics.record_update(result)
             self._publisher.publish()
             self._send_heartbeat()
         self.intake.grant_after_update(senders)
 
     def _record_failed_update(self, error: ContractError) -> None:
         self._failed_updates += 1
-        self.metrics.drops["dropped_refused"] += 1
+        self.state.metrics.drops["dropped_refused"] += 1
         if self._failed_updates >= _MAX_FAILED_UPDATES:
             raise ContractError(f"player {self.player!r}: {error} — {_MAX_FAILED_UPDATES} updates in a row") from error
 
@@ -247,7 +228,7 @@ class Learner:
         self.link.send(COORDINATOR, Heartbeat(count=self.state.decisions))
 
     def _report(self, now_s: float) -> None:
-        values = self.metrics.report(now_s)
+        values = self.state.metrics.report(now_s)
         if values is None:
             return
         values |= {

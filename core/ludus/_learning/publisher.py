@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from attrs import asdict, define, evolve, field, frozen
 
-from ludus._learning.state import LearnerMetrics, LearnerOptions, LearnerState, LearnerTotals
+from ludus._learning.state import LearnerState, LearnerTotals
 from ludus._messaging.messages import Checkpoint, CheckpointAck, FreezeRequest, ModelAck, ModelFrozen
 from ludus._store.model_files import load_checkpoint, prune_checkpoints, save_arrays, save_checkpoint, wrap_file_errors
 from ludus.algorithm import Trainer
@@ -44,13 +44,10 @@ class Publisher:
     """Publishes weights, and writes models and checkpoints of one player.
 
     Args:
-        player: Name of the player.
         run_dir: Run folder; models and checkpoints are written into its subfolders.
-        options: Options of the learner.
         make_trainer: Makes a trainer from the number of a generation and the hash of the model to start from, empty
             for the start weights of the run.
         state: State of the learner.
-        metrics: Metrics of the learner; checkpoints store its totals.
         link: Sends messages to the coordinator.
         clock: Seconds.
         memory: Memory shared with samplers; None without.
@@ -59,12 +56,9 @@ class Publisher:
         pending_reset: Player reset that waits for the commit of a model; no update is computed until then.
     """
 
-    player: str
     run_dir: Path
-    options: LearnerOptions
     make_trainer: Callable[[int, str], Trainer]
     state: LearnerState
-    metrics: LearnerMetrics
     link: Link
     clock: Callable[[], float]
     memory: SharedMemory | None
@@ -96,7 +90,7 @@ class Publisher:
         self.state.trainer.load_weights(checkpoint_arrays(arrays, "weights"))
         self.state.trainer.load_state(checkpoint_arrays(arrays, "state"))
         self.state.restore(counters)
-        self.metrics.totals = LearnerTotals.from_dict(counters)
+        self.state.metrics.totals = LearnerTotals.from_dict(counters)
 
     def save_if_due(self) -> None:
         """Freeze a model or write a checkpoint if it is due.
@@ -105,11 +99,11 @@ class Publisher:
             RunError: The files cannot be written.
         """
         state = self.state
-        if 0 < self.options.freeze_every_decisions <= state.decisions - state.frozen_decisions:
+        if 0 < state.options.freeze_every_decisions <= state.decisions - state.frozen_decisions:
             self.freeze()
             return
         # a replay buffer of half a gigabyte takes seconds to write: checkpoints must not take most of the time
-        interval_s = max(self.options.checkpoint_s, self._checkpoint_duration_s / _CHECKPOINT_SHARE)
+        interval_s = max(self.state.options.checkpoint_s, self._checkpoint_duration_s / _CHECKPOINT_SHARE)
         if self.clock() - self._checkpointed_s > interval_s:
             self.save_checkpoint()
 
@@ -121,7 +115,7 @@ class Publisher:
         """
         arrays = {f"weights/{name}": array for name, array in self.state.weights.items()}
         arrays |= {f"state/{name}": array for name, array in self.state.trainer.state().items()}
-        counters = self.state.counters() | asdict(self.metrics.totals)
+        counters = self.state.counters() | asdict(self.state.metrics.totals)
         started_s = self.clock()
         with wrap_file_errors(self.run_dir):
             path, digest = save_checkpoint(self._folder, arrays, counters)
@@ -138,12 +132,12 @@ class Publisher:
 
     @property
     def _folder(self) -> Path:
-        return self.run_dir / "learners" / self.player
+        return self.run_dir / "learners" / self.state.player
 
     @property
     def _position(self) -> dict[str, Any]:
         """Return the fields that identify a point of training in messages and manifests."""
-        return {"player": self.player, "decisions": self.state.decisions, "version": self.state.version}
+        return {"player": self.state.player, "decisions": self.state.decisions, "version": self.state.version}
 
     # -- models ------------------------------------------------------------------------------------------------
 
@@ -159,7 +153,9 @@ class Publisher:
         state = self.state
         state.models += 1
         with wrap_file_errors(self.run_dir):
-            digest = save_arrays(self.run_dir / "models", state.weights, {**self.options.manifest, **self._position})
+            digest = save_arrays(
+                self.run_dir / "models", state.weights, {**self.state.options.manifest, **self._position}
+            )
         state.frozen_decisions = state.decisions
         frozen = ModelFrozen(number=state.models, hash=digest, generation=state.generation, **self._position)
         if request is not None:
@@ -180,7 +176,7 @@ class Publisher:
             except ModelError as error:
                 self.save_checkpoint()
                 raise ModelError(
-                    f"player {self.player!r} cannot be reset ({request.reason}): {error} — let the rule name only "
+                    f"player {state.player!r} cannot be reset ({request.reason}): {error} — let the rule name only "
                     "players with the same network as the model"
                 ) from error
             self.pending_reset = PendingReset(request.generation, trainer)

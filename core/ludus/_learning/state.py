@@ -1,4 +1,4 @@
-"""The options, the state (trainer, weights and counters) and the metrics of a learner, which its parts share."""
+"""The state of a learner, which its parts share: its options, trainer, weights, counters and metrics."""
 
 from __future__ import annotations
 
@@ -141,11 +141,13 @@ class LearnerMetrics:
 
 @define
 class LearnerState:
-    """Trainer, weights and counters of one player.
+    """Options, trainer, weights, counters and metrics of one player.
 
     Attributes:
+        player: Name of the player.
+        options: Options of the learner.
         trainer: Trainer of the current generation.
-        budget: Training budget of the run.
+        metrics: What the learner has done.
         weights: Weights after the last update; set by `publish` of the publisher.
         version: Number of updates behind the weights.
         decisions: Decisions learned from.
@@ -157,8 +159,10 @@ class LearnerState:
         other_decisions: Decisions that the other players have learned from, as last received.
     """
 
+    player: str
+    options: LearnerOptions
     trainer: Trainer
-    budget: TrainingBudget = field(factory=TrainingBudget)
+    metrics: LearnerMetrics = field(factory=LearnerMetrics)
     weights: Weights = field(factory=dict)
     version: int = 0
     decisions: int = 0
@@ -183,7 +187,7 @@ class LearnerState:
     def progress(self, now_s: float) -> float:
         """Return the share of the training budget that is used, in [0, 1]."""
         elapsed_s = self._elapsed_s + now_s - self._welcomed_s if self.welcomed else 0.0
-        return self.budget.progress(decisions=self.decisions + self.other_decisions, elapsed_s=elapsed_s)
+        return self.options.budget.progress(decisions=self.decisions + self.other_decisions, elapsed_s=elapsed_s)
 
     def begin_generation(self, generation: int, trainer: Trainer) -> None:
         """Replace the trainer after a player reset."""
