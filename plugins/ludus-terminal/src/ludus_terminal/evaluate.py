@@ -201,7 +201,7 @@ def _json(lineups: Sequence[Lineup], results: Sequence[_Results]) -> dict[str, A
     differences = [
         {
             "of": [lineups[0].names[0], lineup.names[0]],
-            "score": _mean_interval(results[0].points - own.points),
+            "score": _score_difference(results[0], own),
             "return": _mean_interval(results[0].returns - own.returns),
         }
         for lineup, own in zip(lineups[1:], results[1:], strict=True)
@@ -227,11 +227,17 @@ def _result_text(own: _Results) -> str:
 
 
 def _difference_text(own: _Results, other: _Results) -> str:
-    texts = []
-    for name, values in (("score", own.points - other.points), ("return", own.returns - other.returns)):
-        mean, low, high = _mean_interval(values)
-        texts.append(f"{name} {mean:+.3f} [{low:+.3f}, {high:+.3f}]")
+    points, returns = _score_difference(own, other), _mean_interval(own.returns - other.returns)
+    texts = [
+        f"{name} {mean:+.3f} [{low:+.3f}, {high:+.3f}]"
+        for name, (mean, low, high) in (("score", points), ("return", returns))
+    ]
     return f"{', '.join(texts)} on the same seeds"
+
+
+def _score_difference(own: _Results, other: _Results) -> tuple[float, float, float]:
+    mean, low, high = _mean_interval(own.points - other.points)
+    return mean, max(low, -1.0), min(high, 1.0)
 
 
 def _mean_interval(differences: np.ndarray) -> tuple[float, float, float]:
