@@ -10,7 +10,8 @@ import pytest
 from ludus.environment import Seat
 from ludus.errors import ConfigError
 from ludus.runs import open_run
-from ludus_terminal.rating_views import COMPARISON, evaluations
+from ludus_terminal.comparison import COMPARISON
+from ludus_terminal.rating_views import evaluations
 
 METHODS = ("bradley-terry", "elo", "openskill", "nash", "alpha-rank")
 CHASE = (Seat("cat", 0, 0), *(Seat("mouse", i, 1) for i in range(4)))
@@ -235,7 +236,8 @@ def test_contradictions_are_shown(rivals, show):
 
 def test_unconnected_participants_cannot_be_compared(rivals, show):
     """No chain of matches connects them."""
-    assert "no matches connect them" in show("compare", rivals([], []), "main@1", "idle")
+    text = " ".join(show("compare", rivals([], []), "main@1", "idle").split())
+    assert "no matches connect them; ludus eval RUN main@1 idle plays some." in text
 
 
 def test_names_are_resolved(made, show, data):
@@ -265,7 +267,40 @@ def test_matches_in_one_team_are_no_evidence(write, data):
     made.play(("random", "random", "jerry@2", "jerry@1", "jerry@2"), [(1, 0)] * 5)
     made.store.commit()
     assert data("compare", made.folder, "jerry@1", "jerry@2")["direct"]["matches"] == 0
-    assert data("compare", made.folder, "random", "jerry@2")["direct"]["matches"] == 5
+    assert data("compare", made.folder, "random", "jerry@2")["direct"]["matches"] == 0  # random was no mouse
+
+
+def test_different_roles_are_not_compared(chase, show):
+    """The message has both roles and the command that plays the two."""
+    with pytest.raises(ConfigError) as error:
+        show("compare", chase.folder, "tom@1", "jerry@1")
+    assert str(error.value) == (
+        "tom@1 plays cat and jerry@1 plays mouse: expected participants of one role; ludus eval RUN tom@1 jerry@1 "
+        "plays them against each other"
+    )
+    with pytest.raises(ConfigError, match=r"^cat=jerry@1: jerry@1 learned the role mouse, so it does not play cat$"):
+        show("compare", chase.folder, "cat=jerry@1", "tom@1")
+    with pytest.raises(ConfigError, match=r"^dog=tom@1: there is no role 'dog'; the roles are cat, mouse$"):
+        show("compare", chase.folder, "dog=tom@1", "tom@2")
+
+
+def test_an_anchor_is_compared_in_one_role(write, data, show):
+    """Its matches in the other role are no evidence: the cat wins all matches, so random mice lose as jerry does."""
+    made = write({"tom": ("cat", 0), "jerry": ("mouse", 1)}, anchors=("random", "bot"), seats=CHASE)
+    made.freeze("tom")
+    made.freeze("jerry")
+    for cat in ("tom@1", "random"):
+        for mouse in ("jerry@1", "random"):
+            if cat != mouse:
+                made.play((cat, *[mouse] * 4), [(1, 0)] * 18 + [(0, 1)] * 2)
+    made.store.commit()
+    answer = data("compare", made.folder, "random", "jerry@1")
+    assert (answer["a"], answer["b"], answer["role"]) == ("mouse=random", "jerry@1", "mouse")
+    assert (answer["direct"]["matches"], answer["verdict"]) == (0, "undecided")
+    assert answer["indirect"]["mean"] == pytest.approx(0, abs=10)
+    assert data("compare", made.folder, "tom@1", "cat=random")["indirect"]["mean"] == pytest.approx(0, abs=10)
+    with pytest.raises(ConfigError, match="random and bot play every role; name one, for example ROLE=random"):
+        show("compare", made.folder, "random", "bot")
 
 
 def test_a_comparison_needs_memory_for_pairs_that_met(write):

@@ -151,10 +151,10 @@ def ratings(run: Path, *, method: str, as_json: bool) -> None:
 def compare(run: Path, a: str, b: str, *, as_json: bool) -> None:
     """Test whether B is better than A at 95 % confidence, or estimate how many more matches would decide it.
 
-    A and B are frozen models or anchors. The evidence are evaluation matches: between them, on paired seeds with
-    exchanged seats, and of both against other participants.
+    A and B are frozen models or anchors of one role; ROLE=NAME chooses the role of an anchor. The evidence are
+    evaluation matches: between them, on paired seeds with exchanged seats, and of both against other participants.
     """
-    _print("rating_views:COMPARISON", run, as_json=as_json, a=a, b=b)
+    _print("comparison:COMPARISON", run, as_json=as_json, a=a, b=b)
 
 
 @league.command()

@@ -1,4 +1,4 @@
-"""Rate participants by several methods, and compare two of them, from the evaluation matches in the log.
+"""Rate participants by several methods from the evaluation matches in the log.
 
 Only matches between frozen models and anchors count: live weights change with every update.
 """
@@ -15,14 +15,11 @@ from ludus.matchmaker import Rating
 from ludus.runs import MatchRecord, Run
 from ludus_ratings import (
     ELO_POINTS,
-    Comparison,
-    Difference,
     PairResults,
     TeamMatch,
     alpha_rank,
     alpha_rank_roles,
     bradley_terry,
-    compare_pair_results,
     log_odds,
     nash_average,
     openskill_ratings,
@@ -36,7 +33,7 @@ from rich.markup import escape
 
 from ludus_terminal.views import Data, View, natural, ratings_json, ratings_table, table
 
-__all__ = ["COMPARISON", "RATINGS", "Evaluations", "evaluations"]
+__all__ = ["RATINGS", "Evaluations", "evaluation_matches", "evaluations", "points_against"]
 
 _MAX_PAIRS = 4000  # of models of two roles; alpha-rank needs memory ~ pairs² and time ~ pairs³
 
@@ -127,20 +124,20 @@ def _elo(run: Run) -> Mapping[str, Rating]:
     number: dict[str, int] = {}
     pairs: list[tuple[int, int]] = []
     scores: list[float] = []
-    for match in _evaluation_matches(run):
+    for match in evaluation_matches(run):
         sides = list(dict.fromkeys(zip((seat.team for seat in run.seats), match.fixture.participants, strict=True)))
         for i, (team, a) in enumerate(sides):
             for other, b in sides[:i]:
                 if team != other and a != b:
                     pairs.append((number.setdefault(a, len(number)), number.setdefault(b, len(number))))
-                    scores.append(_score(match, team, other))
+                    scores.append(points_against(match, team, other))
     a_b = np.array(pairs, np.int64).reshape(-1, 2)
     mean = sequential_elo(a_b[:, 0], a_b[:, 1], scores, num=len(number))
     count = np.bincount(a_b.ravel(), minlength=len(number)).astype(np.float64)
     return _rated(list(number), mean, np.full(len(number), math.nan), count)
 
 
-def _score(match: MatchRecord, team: int, other: int) -> float:
+def points_against(match: MatchRecord, team: int, other: int) -> float:
     """Return the points of `team` against `other`: 1, ½ or 0."""
     own, opposing = match.outcome[team], match.outcome[other]
     return 0.5 if own == opposing else float(own > opposing)
@@ -148,7 +145,7 @@ def _score(match: MatchRecord, team: int, other: int) -> float:
 
 def _openskill(run: Run) -> Mapping[str, Rating]:
     teams = [seat.team for seat in run.seats]
-    log = (TeamMatch.from_seats(teams, match.fixture.participants, match.outcome) for match in _evaluation_matches(run))
+    log = (TeamMatch.from_seats(teams, match.fixture.participants, match.outcome) for match in evaluation_matches(run))
     try:
         skills = openskill_ratings(log)
     except ModuleNotFoundError as error:
@@ -197,7 +194,7 @@ def _by_role(run: Run, payoffs: Evaluations) -> tuple[Evaluations, list[str] | N
     return payoffs.only(models), [role[name] for name in models]
 
 
-def _evaluation_matches(run: Run) -> Iterator[MatchRecord]:
+def evaluation_matches(run: Run) -> Iterator[MatchRecord]:
     """Yield the evaluation matches between frozen models and anchors, in the order of the log."""
     for match in run.matches(kind="eval"):
         if not any(participant.endswith("+") for participant in match.fixture.participants):
@@ -218,103 +215,4 @@ def _show_ratings(data: Data) -> Iterable[RenderableType]:
     yield shown
 
 
-# --- comparison ---------------------------------------------------------------------------------------------------
-
-
-def _compare(run: Run, *, a: str, b: str) -> Data:
-    a, b = _rateable(run, a), _rateable(run, b)
-    if a == b:
-        raise ConfigError(f"{a} cannot be better than itself; name two different participants")
-    total = evaluations(run)
-    total = total.only(list(dict.fromkeys([*total.names, a, b])))
-    scores, seeds = _paired_scores(run, a, b)
-    comparison = compare_pair_results(total.pair_results(), *map(total.names.index, (a, b)), scores=scores, seeds=seeds)
-    return {"a": a, "b": b, **_comparison_json(comparison)}
-
-
-def _rateable(run: Run, name: str) -> str:
-    participant = run.resolve(name)
-    if participant.endswith("+"):
-        raise ConfigError(f"{name} is still learning; name a frozen model, for example {name.partition('@')[0]}@latest")
-    return participant
-
-
-def _paired_scores(run: Run, a: str, b: str) -> tuple[list[float], list[int]]:
-    """Return the points of b against a in every match, and a number that is equal for matches on the same seed."""
-    scores: list[float] = []
-    seeds: dict[tuple[str, int], int] = {}
-    group: list[int] = []
-    for match in _evaluation_matches(run):
-        fixture = match.fixture
-        if a not in fixture.participants or b not in fixture.participants:
-            continue
-        teams = [
-            {seat.team for seat, held in zip(run.seats, fixture.participants, strict=True) if held == name}
-            for name in (a, b)
-        ]
-        if len(teams[0]) == len(teams[1]) == 1 and teams[0] != teams[1]:
-            scores.append(_score(match, *teams[1], *teams[0]))
-            key = (fixture.paired or str(fixture.id), match.number)
-            group.append(seeds.setdefault(key, len(seeds)))
-    return scores, group
-
-
-def _comparison_json(comparison: Comparison) -> Data:
-    direct = comparison.direct
-    return {
-        "verdict": comparison.verdict,
-        "more_matches": comparison.more_matches,
-        "contradiction": comparison.contradiction,
-        "direct": {
-            "matches": direct.matches,
-            "seeds": direct.seeds,
-            "score": direct.score if direct.matches else None,
-            "interval": [direct.low, direct.high],
-            "difference": _difference(direct.difference),
-        },
-        "indirect": _difference(comparison.indirect),
-        "combined": _difference(comparison.combined),
-    }
-
-
-def _difference(difference: Difference | None) -> Data:
-    if difference is None:
-        return None
-    return {"mean": difference.mean, "deviation": difference.deviation, "interval": [difference.low, difference.high]}
-
-
-def _show_comparison(data: Data) -> Iterable[RenderableType]:
-    direct, a, b = data["direct"], data["a"], data["b"]
-    yield escape(_sentence(data))
-    shown = table(f"{b} against {a}", "evidence", ">matches", ">on seeds", ">score", ">Elo", "95 % interval")
-    score = f"{direct['score']:.3f}" if direct["matches"] else ""
-    row = ("own matches", f"{direct['matches']:,}", f"{direct['seeds']:,}", score)
-    shown.add_row(*row, *_difference_cells(direct["difference"]))
-    shown.add_row("through others", "", "", "", *_difference_cells(data["indirect"]))
-    shown.add_row("together", "", "", "", *_difference_cells(data["combined"]))
-    yield shown
-    if data["contradiction"]:
-        yield "Own matches and those against others contradict each other; only their own count."
-
-
-def _sentence(data: Data) -> str:
-    a, b, more = data["a"], data["b"], data["more_matches"]
-    if data["verdict"] != "undecided":
-        return f"{b} is {data['verdict']} than {a}."
-    question = f"Not decided yet whether {b} is better than {a}"
-    if data["combined"] is None:
-        return f"{question}: no matches connect them."
-    if more is None:
-        return f"{question}: they look equal."
-    return f"{question}: if the difference is as large as it looks, about {more:,} more matches would decide it."
-
-
-def _difference_cells(difference: Data) -> tuple[str, str]:
-    if difference is None:
-        return "", ""
-    low, high = difference["interval"]
-    return f"{difference['mean']:+.0f}", f"{low:+.0f} to {high:+.0f}"
-
-
 RATINGS = View(_ratings, _show_ratings)
-COMPARISON = View(_compare, _show_comparison)
