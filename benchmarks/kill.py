@@ -25,6 +25,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+import psutil  # type: ignore[import-untyped,unused-ignore]
 from attrs import define, field, frozen
 from ludus._store.store import Store
 from ludus.errors import RunError
@@ -63,21 +64,20 @@ TIMEOUT_S = 300.0
 
 def processes(parent: int) -> dict[str, int]:
     """Return the process ids of the workers that `parent` started, by name."""
-    command = ["ps", "-A", "-ww", "-o", "pid=,ppid=,command="]
-    listing = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     pids = {}
-    for line in listing.splitlines():
-        pid, ppid, arguments = line.split(None, 2)
-        name = re.search(r" -m ludus_\w+\.\w+ .*--name (\S+)", arguments)
-        if int(ppid) == parent and name:
-            pids[name[1]] = int(pid)
+    with suppress(psutil.NoSuchProcess):
+        for child in psutil.Process(parent).children():
+            name = re.search(r" -m ludus_\w+\.\w+ .*--name (\S+)", " ".join(child.cmdline()))
+            if name:
+                pids[name[1]] = child.pid
     return pids
 
 
 def is_alive(pid: int) -> bool:
     """Return whether a process exists and is no zombie."""
-    state = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True, check=False).stdout
-    return bool(state.strip()) and not state.strip().startswith("Z")
+    with suppress(psutil.NoSuchProcess):
+        return bool(psutil.Process(pid).status() != psutil.STATUS_ZOMBIE)
+    return False
 
 
 def wait(condition: Callable[[], bool], *, timeout_s: float = TIMEOUT_S) -> float:

@@ -8,6 +8,7 @@ import numpy as np
 from gymnasium import spaces
 from ludus.environment import EnvironmentSpec, Role, Scenario, Tick, allocate_tick
 from ludus.errors import ContractError
+from ludus.spaces import legal_actions
 
 from ludus_chase import actions, engine, terminal
 from ludus_chase.config import ChaseConfig
@@ -23,7 +24,6 @@ from ludus_chase.view import ChaseView, MiniImageView
 from ludus_chase.world import FREE, MICE, Indices, World
 
 _ALL = slice(None)
-_WIDTH = 18 + 16
 
 
 def _spec(config: ChaseConfig, plan: FloorPlan, max_ticks: int) -> EnvironmentSpec:
@@ -134,13 +134,9 @@ class Chase:
         for role in self.spec.roles:
             seen, seats = self._tick.roles[role.name], slice(first, first + role.num_seats)
             chosen = np.where(seen.acting[:, :, None], actions[role.name], 0)
-            inside = (chosen >= 0) & (chosen < (18, 16))
-            assert seen.action_mask is not None
-            mask = seen.action_mask.reshape(-1, _WIDTH)
-            action = np.where(inside[..., 0], chosen[..., 0], 0).ravel()
-            legal = mask[np.arange(len(mask)), action].reshape(inside.shape[:2]) & inside.all(axis=2)
-            if not (legal | ~seen.acting).all():
-                match, seat = map(int, np.argwhere(~legal & seen.acting)[0])
+            illegal = seen.acting & ~legal_actions(role.action_space, chosen, seen.action_mask)
+            if illegal.any():
+                match, seat = map(int, np.argwhere(illegal)[0])
                 raise self._illegal_action(role.name, match, seat, chosen[match, seat])
             self._actions[:, seats] = chosen
             first += role.num_seats

@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 from gymnasium import Space, spaces
 from ludus import ContractError
-from ludus.interface import SeatView, Spaces
+from ludus.interface import Identity, SeatView, Spaces
 from ludus.spaces import label_sizes
 
 from ludus_dummy.config import ScaleConfig
 
 
-class Scale:
+class Scale(Identity):
     """Multiplies real-valued observation leaves and rewards by constants."""
 
     def __init__(self, config: ScaleConfig) -> None:
@@ -29,9 +29,6 @@ class Scale:
         leaves = {name: self._scale_space(leaf) for name, leaf in raw.observation.spaces.items()}
         return Spaces(spaces.Dict(leaves), raw.action)
 
-    def reset(self, seat_ids: np.ndarray) -> None:
-        """Do nothing: the interface is stateless."""
-
     def observe(self, view: SeatView, seat_ids: np.ndarray) -> SeatView:  # noqa: ARG002 - stateless
         """Return the scaled view."""
         factor = np.float32(self._config.observation)
@@ -39,10 +36,6 @@ class Scale:
         return SeatView(
             observation=observation, action_mask=view.action_mask, reward=view.reward * np.float32(self._config.reward)
         )
-
-    def act(self, action: np.ndarray, seat_ids: np.ndarray) -> np.ndarray:  # noqa: ARG002 - stateless
-        """Return the action unchanged."""
-        return action
 
     def _scale_space(self, space: Space[Any]) -> Space[Any]:
         if not _is_real(space):
@@ -52,7 +45,7 @@ class Scale:
         return spaces.Box(space.low * factor, space.high * factor, dtype=np.float32)
 
 
-class Reverse:
+class Reverse(Identity):
     """Reverses the choices of every action label: choice 0 becomes the last one."""
 
     def __init__(self, config: None) -> None:  # noqa: ARG002 - signature of the factory
@@ -68,9 +61,6 @@ class Reverse:
         if not self._sizes:
             raise ContractError("dummy-reverse needs discrete actions; this role has a Box action space")
         return raw
-
-    def reset(self, seat_ids: np.ndarray) -> None:
-        """Do nothing: the interface is stateless."""
 
     def observe(self, view: SeatView, seat_ids: np.ndarray) -> SeatView:  # noqa: ARG002 - stateless
         """Return the view with masks reversed label by label."""

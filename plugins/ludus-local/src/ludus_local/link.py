@@ -15,19 +15,20 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from attrs import define, evolve, field, frozen
 from ludus.algorithm import Weights
 from ludus.errors import ContractError, LinkError, RunError, WireError
-from ludus.launcher import Link, Shapes
+from ludus.launcher import Shapes
 from ludus.wire import Credit, Hello, Segments
 
 from ludus_local.block_transfer import BlockReference, decode_block, encode_block, transfer_methods
 from ludus_local.buffers import BlockBuffer, BufferPool, BufferReader
 from ludus_local.codec import encode, register
 from ludus_local.memory import ArraySpec, SharedFolder
+from ludus_local.transport import ZmqEndpoint
 from ludus_local.weight_store import WeightStore, WeightStoreReader, weights_layout
 
 _log = logging.getLogger(__name__)
@@ -59,16 +60,6 @@ class CapabilitiesRequest:
 
 
 register(LinkCapabilities, WeightStoreUnavailable, CapabilitiesRequest)
-
-
-class Endpoint(Link, Protocol):
-    """Sends and receives messages."""
-
-    def receive(self, timeout_s: float) -> list[tuple[str, Any]]:
-        """Return received messages as (peer, message), waiting up to `timeout_s` for the first."""
-
-    def close(self) -> None:
-        """Release all resources."""
 
 
 @define
@@ -117,7 +108,7 @@ class HostLink:
         address: Address at which a learner listens; empty for other workers.
     """
 
-    endpoint: Endpoint
+    endpoint: ZmqEndpoint
     folder: SharedFolder | None
     address: str = ""
     _samplers: dict[str, _SamplerState] = field(init=False, factory=dict)
