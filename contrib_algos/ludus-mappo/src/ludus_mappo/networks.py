@@ -8,12 +8,12 @@ import attrs
 from ludus.network import NetworkRequest, RecurrentNetwork, update_statistics
 from torch import Tensor, nn
 
-from ludus_mappo.seat_policies import make_seat_policies
+from ludus_mappo.seat_policies import CombinedNetworks, make_seat_policies
 
 _Leaves = dict[str, Tensor]
 
 
-class SeparateNetworks(nn.Module):
+class SeparateNetworks(CombinedNetworks):
     """Two networks, one for the heads and one for the critic heads; see `ludus.network`.
 
     Args:
@@ -28,49 +28,10 @@ class SeparateNetworks(nn.Module):
         self.critic = critic
         self._needs_privileged = needs_privileged
 
-    def forward(self, observation: _Leaves, privileged: _Leaves, state: _Leaves) -> tuple[_Leaves, _Leaves]:
-        """Return the heads ``[n, size] float32`` and the unchanged, empty state."""
-        heads, _ = self.policy(observation, {}, {})
-        if self._needs_privileged and not privileged:
-            return heads, state
-        values, _ = self.critic(observation, privileged if self._needs_privileged else {}, {})
-        return {**heads, **values}, state
-
     def update_statistics(self, observation: Mapping[str, Tensor], privileged: Mapping[str, Tensor]) -> None:
         """Add rows to the statistics of both networks; see `ludus.network.NormalizingNetwork`."""
         update_statistics(self.policy, observation, {})
         update_statistics(self.critic, observation, privileged if self._needs_privileged else {})
-
-
-class RecurrentSeparateNetworks(SeparateNetworks):
-    """Two recurrent networks, each with its own state; see `ludus.network.RecurrentNetwork`.
-
-    Calls without the privileged leaves that the critic needs do not change the critic's state.
-    """
-
-    def forward(self, observation: _Leaves, privileged: _Leaves, state: _Leaves) -> tuple[_Leaves, _Leaves]:
-        """Return the heads ``[n, size] float32`` and the state after one step."""
-        return self._run(_step, observation, privileged, state)
-
-    def initial_state(self, rows: int) -> _Leaves:
-        """Return the state at the start of a match, leaves ``[rows, …]``."""
-        policy, critic = (_recurrent(network).initial_state(rows) for network in (self.policy, self.critic))
-        return _with_prefix("policy", policy) | _with_prefix("critic", critic)
-
-    def unroll(
-        self,
-        observation: _Leaves,
-        privileged: _Leaves,
-        state: _Leaves,
-        *,
-        starts: Tensor,
-    ) -> tuple[_Leaves, _Leaves]:
-        """Return the heads ``[T, N, size]`` and the state after the last entry; see `RecurrentNetwork.unroll`."""
-
-        def unroll(network: nn.Module, *leaves: _Leaves) -> tuple[_Leaves, _Leaves]:
-            return _recurrent(network).unroll(*leaves, starts=starts)
-
-        return self._run(unroll, observation, privileged, state)
 
     def _run(
         self,
@@ -87,6 +48,18 @@ class RecurrentSeparateNetworks(SeparateNetworks):
         critic_input = privileged if self._needs_privileged else {}
         values, critic_state = call(self.critic, observation, critic_input, _without_prefix("critic", state))
         return heads | values, state | _with_prefix("critic", critic_state)
+
+
+class RecurrentSeparateNetworks(SeparateNetworks):
+    """Two recurrent networks, each with its own state; see `ludus.network.RecurrentNetwork`.
+
+    Calls without the privileged leaves that the critic needs do not change the critic's state.
+    """
+
+    def initial_state(self, rows: int) -> _Leaves:
+        """Return the state at the start of a match, leaves ``[rows, …]``."""
+        policy, critic = (_recurrent(network).initial_state(rows) for network in (self.policy, self.critic))
+        return _with_prefix("policy", policy) | _with_prefix("critic", critic)
 
 
 def separate_networks(
@@ -112,11 +85,6 @@ def separate_networks(
 def _recurrent(network: nn.Module) -> RecurrentNetwork:
     assert isinstance(network, RecurrentNetwork)
     return network
-
-
-def _step(network: nn.Module, *leaves: _Leaves) -> tuple[_Leaves, _Leaves]:
-    heads, state = network(*leaves)
-    return heads, state
 
 
 def _with_prefix(owner: str, state: _Leaves) -> _Leaves:

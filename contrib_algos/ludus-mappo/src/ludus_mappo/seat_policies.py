@@ -13,7 +13,36 @@ from torch import Tensor, nn
 _Leaves = dict[str, Tensor]
 
 
-class SeatPolicies(nn.Module):
+class CombinedNetworks(nn.Module):
+    """Several networks with the interface of one; subclasses define how their results are combined."""
+
+    def forward(self, observation: _Leaves, privileged: _Leaves, state: _Leaves) -> tuple[_Leaves, _Leaves]:
+        """Return the heads ``[n, size] float32`` and the state after one step."""
+        return self._run(lambda network, *leaves: network(*leaves), observation, privileged, state)
+
+    def unroll(
+        self, observation: _Leaves, privileged: _Leaves, state: _Leaves, *, starts: Tensor
+    ) -> tuple[_Leaves, _Leaves]:
+        """Return the heads ``[T, N, size]`` and the state after the last entry; see `RecurrentNetwork.unroll`."""
+
+        def unroll(network: nn.Module, *leaves: _Leaves) -> tuple[_Leaves, _Leaves]:
+            assert isinstance(network, RecurrentNetwork)
+            return network.unroll(*leaves, starts=starts)
+
+        return self._run(unroll, observation, privileged, state)
+
+    def _run(
+        self,
+        call: Callable[..., tuple[_Leaves, _Leaves]],
+        observation: _Leaves,
+        privileged: _Leaves,
+        state: _Leaves,
+    ) -> tuple[_Leaves, _Leaves]:
+        """Call each network as ``call(network, observation, privileged, state)`` and combine the results."""
+        raise NotImplementedError
+
+
+class SeatPolicies(CombinedNetworks):
     """One network per kind of seat; a one-hot observation leaf selects the network of each row.
 
     All networks run on all rows. Results and gradients of a row come from its own network only.
@@ -27,10 +56,6 @@ class SeatPolicies(nn.Module):
         super().__init__()
         self.policies = nn.ModuleList(policies)
         self._leaf = leaf
-
-    def forward(self, observation: _Leaves, privileged: _Leaves, state: _Leaves) -> tuple[_Leaves, _Leaves]:
-        """Return the heads ``[n, size] float32`` and the state after one step."""
-        return self._run(lambda policy, *leaves: policy(*leaves), observation, privileged, state)
 
     def update_statistics(self, observation: Mapping[str, Tensor], privileged: Mapping[str, Tensor]) -> None:
         """Add its own rows to the statistics of each network; see `ludus.network.NormalizingNetwork`."""
@@ -60,22 +85,6 @@ class RecurrentSeatPolicies(SeatPolicies):
         first = self.policies[0]
         assert isinstance(first, RecurrentNetwork)
         return first.initial_state(rows)
-
-    def unroll(
-        self,
-        observation: _Leaves,
-        privileged: _Leaves,
-        state: _Leaves,
-        *,
-        starts: Tensor,
-    ) -> tuple[_Leaves, _Leaves]:
-        """Return the heads ``[T, N, size]`` and the state after the last entry; see `RecurrentNetwork.unroll`."""
-
-        def unroll(policy: nn.Module, *leaves: _Leaves) -> tuple[_Leaves, _Leaves]:
-            assert isinstance(policy, RecurrentNetwork)
-            return policy.unroll(*leaves, starts=starts)
-
-        return self._run(unroll, observation, privileged, state)
 
 
 def make_seat_policies(
