@@ -81,7 +81,7 @@ BROKEN = {
     "does not parse": ("def", "SyntaxError"),
     "misspells a hook": (
         "from ludus import hookimpl\n@hookimpl\ndef ludus_register_agent(): return []",
-        "implements unknown hook ludus_register_agent — did you mean ludus_register_agents?",
+        "implements unknown hook ludus_register_agent — did you mean 'ludus_register_agents'?",
     ),
     "knows a strange hook": (
         "from ludus import hookimpl\n@hookimpl\ndef zzz(): return []",

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import pytest
 from attrs import field, frozen
 from hypothesis import given, settings, strategies as st
-from ludus._config.structuring import StructuringError, did_you_mean, structure, structure_fields
+from ludus._config.structuring import StructuringError, structure, structure_fields
 from ludus.option import at_least, one_of, option
 
 
@@ -205,8 +205,3 @@ def test_private_fields():
     assert structure({"depth": 2}, Private) == Private(depth=2)
     with pytest.raises(StructuringError, match="unknown key"):
         structure({"computed": 2}, Private)
-
-
-def test_did_you_mean_without_a_similar_word():
-    """The result is empty."""
-    assert did_you_mean("xyz", ["alpha"]) == ""

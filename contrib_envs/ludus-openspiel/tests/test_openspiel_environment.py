@@ -256,7 +256,7 @@ def test_one_match_can_be_reset():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"game": "kuhn_pokr"}, "game: OpenSpiel has no game 'kuhn_pokr'; did you mean 'kuhn_poker'"),
+        ({"game": "kuhn_pokr"}, "game: OpenSpiel has no game 'kuhn_pokr' — did you mean 'kuhn_poker'"),
         ({"game": "kuhn_poker(plyers=2)"}, "cannot be made: Unknown parameter 'plyers'"),
         ({"game": "nfg_game"}, "game: 'nfg_game' cannot be made"),
         (

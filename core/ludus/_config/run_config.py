@@ -22,10 +22,11 @@ from ludus._config.sections import (
     RunSection,
     SamplingSection,
 )
-from ludus._config.structuring import Problem, did_you_mean
+from ludus._config.structuring import Problem
 from ludus._config.toml import apply_overrides, read_toml
 from ludus._plugins.manager import Plugins
 from ludus.option import name, option
+from ludus.printing import did_you_mean
 
 _SECTIONS = ("run", "environment", "sampling", "players", "anchors", "league", "evaluation", "metrics")
 

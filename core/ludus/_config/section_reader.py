@@ -14,13 +14,14 @@ from typing import Any, TypeVar
 import attrs
 from attrs import define, evolve, field, frozen
 
-from ludus._config.structuring import Problem, StructuringError, did_you_mean, shorten, structure, structure_fields
+from ludus._config.structuring import Problem, StructuringError, shorten, structure, structure_fields
 from ludus._config.toml import key_path
 from ludus._plugins.manager import Plugins
 from ludus.component import Component
 from ludus.errors import ConfigError, PluginError
 from ludus.hookspecs import KINDS
 from ludus.option import presets_of
+from ludus.printing import did_you_mean
 
 S = TypeVar("S")
 

@@ -8,7 +8,6 @@ All other types, such as enumerations and paths, are structured as cattrs does.
 
 from __future__ import annotations
 
-import difflib
 import types
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from typing import Any, TypeVar, Union, get_args, get_origin
@@ -17,6 +16,7 @@ import attrs
 from cattrs import Converter
 
 from ludus.option import Check
+from ludus.printing import did_you_mean
 
 T = TypeVar("T")
 
@@ -42,15 +42,6 @@ class StructuringError(ValueError):
     def __init__(self, *problems: Problem) -> None:
         super().__init__("; ".join(map(str, problems)))
         self.problems = problems
-
-
-def did_you_mean(word: object, choices: Iterable[str]) -> str:
-    """Return `` — did you mean 'x'?`` for the closest choice, or an empty text if none is close."""
-    text, sorted_choices = str(word), sorted(choices)
-    close = difflib.get_close_matches(text, sorted_choices, n=1) or [
-        choice for choice in sorted_choices if text and choice.startswith(text)
-    ]
-    return f" — did you mean {close[0]!r}?" if close else ""
 
 
 def structure(value: object, kind: type[T]) -> T:

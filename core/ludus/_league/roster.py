@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import attrs
 
-from ludus._config.structuring import did_you_mean
 from ludus._league.participants import parse
 from ludus._store.store import Player
 from ludus.errors import ConfigError
 from ludus.matchmaker import PlayerView
+from ludus.printing import did_you_mean
 from ludus.records import Fixture, ModelRecord
 
 

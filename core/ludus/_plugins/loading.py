@@ -12,7 +12,6 @@ import logging
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from difflib import get_close_matches
 from traceback import walk_tb
 from typing import Any, Literal
 
@@ -23,6 +22,7 @@ from ludus import hookspecs
 from ludus.component import Component
 from ludus.errors import PluginError
 from ludus.hookspecs import KIND_OF_HOOK
+from ludus.printing import did_you_mean
 
 #: The entry-point group of plugins.
 GROUP = "ludus"
@@ -217,11 +217,8 @@ def _make_manager(plugin: object) -> pluggy.PluginManager:
 
 def _describe_unknown_hooks(manager: pluggy.PluginManager, plugin: object) -> str:
     callers = manager.get_hookcallers(plugin) or []
-    lines = []
-    for name in sorted(caller.name for caller in callers if not caller.has_spec()):
-        close = get_close_matches(name, _HOOKS, n=1)
-        lines.append(f"implements unknown hook {name}" + (f" — did you mean {close[0]}?" if close else ""))
-    return "; ".join(lines)
+    unknown = sorted(caller.name for caller in callers if not caller.has_spec())
+    return "; ".join(f"implements unknown hook {name}{did_you_mean(name, _HOOKS)}" for name in unknown)
 
 
 def _collect_components(manager: pluggy.PluginManager) -> dict[str, tuple[Component, ...]]:

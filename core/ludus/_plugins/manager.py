@@ -8,7 +8,6 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from difflib import get_close_matches
 from typing import TypeAlias
 
 from attrs import evolve
@@ -26,6 +25,7 @@ from ludus._plugins.loading import (
 )
 from ludus.component import Component
 from ludus.errors import PluginError, UnknownComponent
+from ludus.printing import did_you_mean
 
 #: Commands of the core by name. Plugins cannot replace them.
 BUILT_IN_COMMANDS = {
@@ -109,10 +109,8 @@ class Plugins:
         """Yield one line for every allowed or blocked name that no installed plugin has."""
         names = [name for report in self.reports for name in (report.name, report.distribution)]
         for name in self.unmatched:
-            close = get_close_matches(name, names, n=1)
-            hint = f" — did you mean {close[0]!r}?" if close else ""
             text = f"{name!r} is to be allowed or blocked, but no installed plugin has that name"
-            yield f"{text}{hint} (see {_VARIABLES})"
+            yield f"{text}{did_you_mean(name, names)} (see {_VARIABLES})"
 
     def describe_blocked(self) -> str:
         """Return one line about the plugins that the user blocked; empty if there are none."""
@@ -144,10 +142,7 @@ class Plugins:
 
     def _describe_unknown(self, kind: str, name: str) -> str:
         installed = self.components(kind)
-        close = get_close_matches(name, installed, n=1)
-        parts = [f"no installed plugin provides the {kind} {name!r}"]
-        if close:
-            parts.append(f"did you mean {close[0]!r}?")
+        parts = [f"no installed plugin provides the {kind} {name!r}{did_you_mean(name, installed)}"]
         listing = f"installed: {', '.join(installed)}" if installed else f"no {kind} is installed"
         distribution = _DEFAULT_DISTRIBUTIONS.get((kind, name), "ludus-…")
         parts.append(f"{listing}; plugins are added with: pip install {distribution}")

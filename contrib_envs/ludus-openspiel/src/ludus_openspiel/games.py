@@ -5,7 +5,6 @@ OpenSpiel is imported on first use, so that everything else works without it.
 
 from __future__ import annotations
 
-import difflib
 import functools
 import importlib
 from typing import Any
@@ -15,6 +14,7 @@ from attrs import frozen
 from gymnasium import spaces
 from ludus.environment import EnvironmentSpec, Role
 from ludus.errors import ConfigError, PluginError
+from ludus.printing import did_you_mean
 
 #: The one role, with a seat and a team for every player of the game, in OpenSpiel's order.
 ROLE = "player"
@@ -61,9 +61,7 @@ def load_game(name: str) -> Any:
         importlib.import_module("open_spiel.python.games")  # registers games written in Python
     known = pyspiel.registered_names()
     if short not in known:
-        close = difflib.get_close_matches(short, known, n=1)
-        hint = f"; did you mean {close[0]!r}?" if close else ""
-        raise ConfigError(f"game: OpenSpiel has no game {short!r}{hint}")
+        raise ConfigError(f"game: OpenSpiel has no game {short!r}{did_you_mean(short, known)}")
     try:
         game = pyspiel.load_game(name)
     except (pyspiel.SpielError, IndexError) as error:  # IndexError if a parameter is missing
