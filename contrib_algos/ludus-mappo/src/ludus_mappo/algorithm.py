@@ -17,7 +17,8 @@ def make_mappo(config: MAPPOConfig, *, context: AlgorithmContext) -> PPO:
     """Make PPO for one role whose policy and critic are separate networks [DIS §3.2.1].
 
     The n seats of a team that a player controls share one policy or have one each, and their decisions are rows of one
-    batch. As seats decide equally often, the mean over rows is the mean over seats, L_p = Σ_k L_p^k / n.
+    batch. Where seats decide equally often, the mean over rows is the mean over seats, L_p = Σ_k L_p^k / n. A seat that
+    ends before its match has fewer rows, and counts for less.
 
     Args:
         config: The options.
