@@ -457,9 +457,9 @@ def test_texts_are_resolved(league, name, participant):
         ("randm", "did you mean 'random'"),
         ("mian@latest", "did you mean 'main@latest'"),
         ("main@9", "did you mean 'main@"),
-        ("zzzzzz", "there are: random, strong"),
+        ("zzzzzz", "; models are main@1 to main@2; anchors are random, strong"),
         ("main@1+", "did you mean 'main@"),
-        ("", "there are: "),
+        ("", "; models are "),
     ],
 )
 def test_an_unknown_name_gets_a_hint(league, name, hint):

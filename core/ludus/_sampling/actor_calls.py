@@ -28,7 +28,7 @@ class OpponentValues:
     """
 
     def __init__(
-        self, spec: EnvironmentSpec, num_matches: int, *, seating: Seating[Actor], observers: Sequence[ValueObserver]
+        self, spec: EnvironmentSpec, num_matches: int, *, seating: Seating, observers: Sequence[ValueObserver]
     ) -> None:
         self._seating = seating
         self._observers = observers
@@ -94,7 +94,7 @@ class ActorCalls:
         decisions: Number of decisions so far.
     """
 
-    seating: Seating[Actor]
+    seating: Seating
     totals: SeatTotals
     running: RunningMatches
     checks: TickChecks

@@ -9,7 +9,6 @@ import numpy as np
 from ludus._sampling.actors import AgentActor
 from ludus._sampling.fixture_scheduling import ResolveSeat
 from ludus._sampling.match_engine import MatchEngine
-from ludus._sampling.seats import Actor
 from ludus.agent import Agent
 from ludus.environment import Environment, Scenario
 from ludus.errors import ContractError
@@ -21,7 +20,7 @@ _MAX_TICKS_WITHOUT_END = 1_000_000
 def play_out(
     environment: Environment,
     fixtures: Sequence[Fixture],
-    resolve: ResolveSeat[Actor],
+    resolve: ResolveSeat,
     *,
     stop: Callable[[], object] = lambda: None,
 ) -> dict[str, np.ndarray]:

@@ -11,21 +11,20 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import TypeAlias
 
 import numpy as np
 
+from ludus._sampling.seats import Actor
 from ludus._seeding import match_seeds
 from ludus.environment import Scenario
 from ludus.records import Fixture
 
-ActorT = TypeVar("ActorT")
-
 #: Fixture and seat number → actor and slot.
-ResolveSeat: TypeAlias = Callable[[Fixture, int], tuple[ActorT, int]]
+ResolveSeat: TypeAlias = Callable[[Fixture, int], tuple[Actor, int]]
 
 
-class Seating(Generic[ActorT]):
+class Seating:
     """The actors of all seats, by match index, and of all lanes.
 
     Args:
@@ -40,8 +39,8 @@ class Seating(Generic[ActorT]):
         slots: ``[B, seats]`` slot of the model.
     """
 
-    def __init__(self, num_matches: int, *, lanes: int, seats: int, resolve: ResolveSeat[ActorT]) -> None:
-        self.actors: list[ActorT] = []
+    def __init__(self, num_matches: int, *, lanes: int, seats: int, resolve: ResolveSeat) -> None:
+        self.actors: list[Actor] = []
         self.actor_index = np.full((num_matches, seats), -1, np.int64)
         self.slots = np.zeros((num_matches, seats), np.int64)
         self._resolve = resolve
@@ -60,7 +59,7 @@ class Seating(Generic[ActorT]):
         self.actor_index[indices] = self._lane_actor_index.take(lanes, axis=0)
         self.slots[indices] = self._lane_slots.take(lanes, axis=0)
 
-    def group_by_actor(self, seat_ids: np.ndarray) -> Iterator[tuple[ActorT, np.ndarray | None]]:
+    def group_by_actor(self, seat_ids: np.ndarray) -> Iterator[tuple[Actor, np.ndarray | None]]:
         """Yield each actor of the seats with its positions in `seat_ids`; None stands for all positions."""
         if not seat_ids.size:
             return
@@ -74,14 +73,14 @@ class Seating(Generic[ActorT]):
                 yield actor, order[start : start + count]
                 start += count
 
-    def slots_in_use(self, actor: ActorT) -> np.ndarray:
+    def slots_in_use(self, actor: Actor) -> np.ndarray:
         """Return ``[k] int64``, ascending: the slots of an actor that a match or a lane uses."""
         position = next((position for position, known in enumerate(self.actors) if known is actor), -2)
         return np.union1d(
             self.slots[self.actor_index == position], self._lane_slots[self._lane_actor_index == position]
         )
 
-    def _add(self, actor: ActorT) -> int:
+    def _add(self, actor: Actor) -> int:
         for position, known in enumerate(self.actors):
             if known is actor:
                 return position
@@ -114,7 +113,7 @@ class FixtureScheduler:
         num_started_fixtures: Number of fixtures that lanes have started.
     """
 
-    def __init__(self, lanes: np.ndarray, seating: Seating[Any]) -> None:
+    def __init__(self, lanes: np.ndarray, seating: Seating) -> None:
         num_matches = len(lanes)
         self.queue: deque[Fixture] = deque()
         self.fixture_ids = np.zeros(num_matches, np.int64)

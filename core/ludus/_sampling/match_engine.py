@@ -41,13 +41,13 @@ class MatchEngine:
     """
 
     environment: Environment
-    resolve: ResolveSeat[Actor]
+    resolve: ResolveSeat
     on_results: Callable[[dict[str, np.ndarray]], None]
     matches_per_lane: int = 32
     observers: Sequence[ValueObserver] = ()
     ticks: int = field(init=False, default=0)
     _running: RunningMatches = field(init=False)
-    _seating: Seating[Actor] = field(init=False)
+    _seating: Seating = field(init=False)
     _scheduler: FixtureScheduler = field(init=False)
     _totals: SeatTotals = field(init=False)
     _checks: TickChecks = field(init=False)
