@@ -161,22 +161,7 @@ def test_damaged_line_is_an_error(path, line):
         list(read_metrics(path))
 
 
-LEARNER = {
-    "samples_per_s": 5000.0,
-    "updates_per_s": 2.5,
-    "sample_reuse": 3.0,
-    "queue_blocks": 4.0,
-    "staleness_mean": 1.5,
-    "staleness_max": 6.0,
-    "policy_loss": -0.0123,
-    "value_loss": 0.4567,
-    "entropy": 1.234,
-    "approx_kl": 0.0089,
-    "clip_fraction": 0.321,
-    "explained_variance": 0.77,
-    "dropped_stale": 12.0,
-    "dropped_refused": 1.0,
-}
+LEARNER = {"samples_per_s": 5000.0, "policy_loss": -0.0123, "dropped_stale": 12.0}
 SAMPLING = {"ticks_per_s": 7000.0, "decisions_per_s": 6500.0, "return_mean": 0.25}
 
 

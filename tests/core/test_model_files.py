@@ -38,8 +38,8 @@ def flip_bit(path: Path) -> None:
     path.write_bytes(data)
 
 
-def test_arrays_come_back_as_they_were_saved(folder):
-    """Names, dtypes, shapes and values survive."""
+def test_saved_arrays_are_loaded_unchanged(folder):
+    """With their names, dtypes, shapes and values."""
     loaded = load_arrays(folder, save_arrays(folder, ARRAYS, {}))
     assert loaded.keys() == ARRAYS.keys()
     for name, array in ARRAYS.items():
@@ -53,8 +53,8 @@ def test_arrays_come_back_as_they_were_saved(folder):
     shape=st.lists(st.integers(0, 4), max_size=3),
     seed=st.integers(0, 99),
 )
-def test_any_dtype_and_shape_survives(tmp_path_factory, dtype, shape, seed):
-    """Scalars, empty arrays and all ordinary dtypes come back."""
+def test_every_dtype_and_shape_can_be_saved(tmp_path_factory, dtype, shape, seed):
+    """Scalars, empty arrays and all common dtypes are loaded unchanged."""
     array = np.random.default_rng(seed).integers(0, 2, shape).astype(dtype)
     folder = tmp_path_factory.mktemp("models")
     loaded = load_arrays(folder, save_arrays(folder, {"x": array}, {}))["x"]
@@ -63,19 +63,19 @@ def test_any_dtype_and_shape_survives(tmp_path_factory, dtype, shape, seed):
 
 
 def test_a_transposed_array_keeps_its_values(folder):
-    """Memory layout does not matter."""
+    """The memory layout of an array has no effect."""
     array = np.arange(6.0).reshape(2, 3).T
     np.testing.assert_array_equal(load_arrays(folder, save_arrays(folder, {"x": array}, {}))["x"], array)
 
 
-def test_the_name_is_the_hash_of_the_bytes(folder):
-    """The name of a model file is what sha256sum prints."""
+def test_a_file_is_named_by_its_hash(folder):
+    """The name of a model file is its SHA-256."""
     digest = save_arrays(folder, ARRAYS, {})
     assert hashlib.sha256((folder / f"{digest}.safetensors").read_bytes()).hexdigest() == digest
 
 
 def test_saving_twice_writes_once(folder):
-    """The same arrays in any order are the same file, which is left alone together with its manifest."""
+    """The order of the arrays has no effect; neither file nor manifest is written again."""
     first = save_arrays(folder, ARRAYS, {"player": "a"})
     before = {path.name: path.stat().st_mtime_ns for path in folder.iterdir()}
     again = save_arrays(folder, dict(reversed(ARRAYS.items())), {"player": "b"})
@@ -83,14 +83,14 @@ def test_saving_twice_writes_once(folder):
     assert {path.name: path.stat().st_mtime_ns for path in folder.iterdir()} == before
 
 
-def test_the_manifest_comes_back_with_the_hash(folder):
-    """A manifest holds the hash of its file."""
+def test_a_loaded_manifest_holds_the_hash(folder):
+    """The hash is that of its model file."""
     digest = save_arrays(folder, ARRAYS, {"player": "main", "parent": None})
     assert load_manifest(folder, digest) == {"player": "main", "parent": None, "hash": digest}
 
 
 @pytest.mark.parametrize("text", ["not json", "[1]", "[" * 100_000], ids=["text", "list", "depth"])
-def test_a_damaged_manifest_is_refused(folder, text):
+def test_a_damaged_manifest_is_rejected(folder, text):
     """A manifest must be a JSON object."""
     digest = save_arrays(folder, ARRAYS, {})
     (folder / f"{digest}.json").write_text(text)
@@ -98,7 +98,7 @@ def test_a_damaged_manifest_is_refused(folder, text):
         load_manifest(folder, digest)
 
 
-def written(folder: Path, header: dict[str, object], data: bytes = b"", *, name: str = "") -> str:
+def write_safetensors(folder: Path, header: dict[str, object], data: bytes = b"", *, name: str = "") -> str:
     """Write a safetensors file as another program might, under its hash or another name, and return its hash."""
     head = json.dumps(header).encode()
     content = struct.pack("<Q", len(head)) + head + data
@@ -112,16 +112,16 @@ def written(folder: Path, header: dict[str, object], data: bytes = b"", *, name:
     ("dtype", "shape", "size"),
     [("BF16", [2], 4), ("F8_E4M3", [4], 4), ("F32", [1] * 65, 4), ("F32", [0, 2**63], 0), ("F32", [0, 2**62, 4], 0)],
 )
-def test_arrays_that_numpy_does_not_know_are_refused(folder, dtype, shape, size):
-    """The file is sound; such are models that other programs have written."""
-    digest = written(folder, {"w": {"dtype": dtype, "shape": shape, "data_offsets": [0, size]}}, bytes(size))
+def test_arrays_that_numpy_cannot_represent_are_rejected(folder, dtype, shape, size):
+    """Other programs write such files; the error recommends a conversion."""
+    digest = write_safetensors(folder, {"w": {"dtype": dtype, "shape": shape, "data_offsets": [0, size]}}, bytes(size))
     with pytest.raises(ModelError, match=r"holds arrays that NumPy cannot represent \(.*\); convert them to float32$"):
         load_arrays(folder, digest)
 
 
 @pytest.mark.parametrize("load", [load_arrays, check_model])
-def test_a_flipped_bit_is_noticed(folder, load):
-    """Safetensors would load it; the hash does not match."""
+def test_a_flipped_bit_is_detected(folder, load):
+    """Safetensors loads such a file, but its hash does not match."""
     digest = save_arrays(folder, ARRAYS, {})
     flip_bit(folder / f"{digest}.safetensors")
     with pytest.raises(ModelError, match="damaged"):
@@ -129,21 +129,21 @@ def test_a_flipped_bit_is_noticed(folder, load):
 
 
 def test_saving_repairs_a_damaged_file(folder):
-    """Whoever has the arrays can restore the file."""
+    """Saving the same arrays again replaces the file."""
     digest = save_arrays(folder, ARRAYS, {})
     flip_bit(folder / f"{digest}.safetensors")
     save_arrays(folder, ARRAYS, {})
     check_model(folder, digest)
 
 
-def test_a_missing_model_is_one_clear_error(folder):
-    """The message names the file and what to do."""
+def test_a_missing_model_is_an_error(folder):
+    """The message names the file and the fix."""
     with pytest.raises(ModelError, match=r"0000\.safetensors: cannot be read .* restore it"):
         load_arrays(folder, "0" * 64)
 
 
-def test_other_bytes_under_the_right_hash_are_refused(folder):
-    """A file whose hash matches may still not be a model."""
+def test_a_file_that_is_no_model_is_rejected(folder):
+    """Although its hash matches its name."""
     folder.mkdir()
     digest = hashlib.sha256(b"hello, world").hexdigest()
     (folder / f"{digest}.safetensors").write_bytes(b"hello, world")
@@ -153,14 +153,14 @@ def test_other_bytes_under_the_right_hash_are_refused(folder):
 
 @pytest.mark.parametrize("name", ["", "../" + "0" * 61, "0" * 63, "A" * 64, "0" * 64 + "\n", "/etc/passwd", "0" * 65])
 @pytest.mark.parametrize("load", [load_arrays, load_manifest, check_model])
-def test_only_hashes_are_looked_up(folder, load, name):
-    """A name from outside never becomes a path."""
+def test_names_that_are_no_hash_are_rejected(folder, load, name):
+    """Such a name is not used as a path."""
     with pytest.raises(ModelError, match="64 hexadecimal digits"):
         load(folder, name)
 
 
-def test_a_file_is_on_the_disk_before_it_gets_its_name(folder, monkeypatch):
-    """The order is file, fsync, rename, for both files, and then the folder."""
+def test_files_are_synced_before_they_are_renamed(folder, monkeypatch):
+    """First the model file, then the manifest; the folder is synced last."""
     events = []
     sync, replace = os.fsync, Path.replace
     monkeypatch.setattr(os, "fsync", lambda handle: (events.append("fsync"), sync(handle)))
@@ -170,7 +170,7 @@ def test_a_file_is_on_the_disk_before_it_gets_its_name(folder, monkeypatch):
 
 
 def test_a_failed_write_leaves_nothing(folder, monkeypatch):
-    """A full disk does not leave half a model."""
+    """No partial file is left if the disk is full."""
 
     def fail(handle):
         raise OSError(28, "No space left on device")
@@ -183,15 +183,15 @@ def test_a_failed_write_leaves_nothing(folder, monkeypatch):
 
 
 @pytest.mark.parametrize(("save", "place"), [(save_arrays, "models"), (save_checkpoint, "learners/main")])
-def test_a_run_folder_that_is_gone_is_not_made_again(tmp_path, save, place):
-    """It was moved or removed, and what was written by its name would be missing where it lies now."""
+def test_a_missing_run_folder_is_not_created(tmp_path, save, place):
+    """The run was moved or removed; files in a new folder of its name would be lost."""
     with pytest.raises(FileNotFoundError):
         save(tmp_path / "run" / place, ARRAYS, {})
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_checkpoint_comes_back_with_its_values(tmp_path):
-    """Arrays and small values are in one file under one hash."""
+def test_a_checkpoint_is_loaded_unchanged(tmp_path):
+    """One file with one hash holds arrays and metadata."""
     meta = {"updates": 7, "generator": {"state": 2**100}}
     saved = save_checkpoint(tmp_path / "learners" / "main", ARRAYS, meta)
     arrays, loaded = load_checkpoint(tmp_path, saved.path, saved.hash)
@@ -199,8 +199,8 @@ def test_a_checkpoint_comes_back_with_its_values(tmp_path):
     np.testing.assert_array_equal(arrays["weight"], ARRAYS["weight"])
 
 
-def test_checkpoints_are_counted(tmp_path):
-    """Every checkpoint gets the next number, also after older ones are gone."""
+def test_checkpoints_are_numbered(tmp_path):
+    """Every checkpoint gets the next number, also after older ones were removed."""
     folder = tmp_path / "learners" / "main"
     paths = [save_checkpoint(folder, ARRAYS, {}).path for _ in range(2)]
     prune_checkpoints(folder, 1)
@@ -220,14 +220,14 @@ def test_checkpoints_are_counted(tmp_path):
         "learners/main/\x00",
     ],
 )
-def test_a_checkpoint_path_stays_in_the_run(tmp_path, path):
-    """Only the one form of path is followed."""
+def test_other_paths_are_no_checkpoints(tmp_path, path):
+    """Only paths of the form ``learners/PLAYER/NUMBER.safetensors`` are read."""
     with pytest.raises(ModelError, match="expected learners/"):
         load_checkpoint(tmp_path, path, "0" * 64)
 
 
 def test_a_link_out_of_the_run_is_not_followed(tmp_path):
-    """A linked folder does not lead outside."""
+    """The folder of a learner must be a folder of the run."""
     saved = save_checkpoint(tmp_path / "elsewhere" / "main", ARRAYS, {})
     run = tmp_path / "run"
     (run / "learners").mkdir(parents=True)
@@ -236,8 +236,8 @@ def test_a_link_out_of_the_run_is_not_followed(tmp_path):
         load_checkpoint(run, "learners/main/00000001.safetensors", saved.hash)
 
 
-def test_a_link_to_itself_is_a_checkpoint_that_cannot_be_read(tmp_path):
-    """Following it has no end."""
+def test_a_link_to_itself_cannot_be_read(tmp_path):
+    """The error is that of any file that cannot be read."""
     path = tmp_path / "learners" / "main" / "00000001.safetensors"
     path.parent.mkdir(parents=True)
     path.symlink_to(path)
@@ -245,8 +245,8 @@ def test_a_link_to_itself_is_a_checkpoint_that_cannot_be_read(tmp_path):
         load_checkpoint(tmp_path, "learners/main/00000001.safetensors", "0" * 64)
 
 
-def test_a_flipped_bit_in_a_checkpoint_is_noticed(tmp_path):
-    """A checkpoint is verified as models are."""
+def test_a_flipped_bit_in_a_checkpoint_is_detected(tmp_path):
+    """The hash of a checkpoint is checked as that of a model."""
     saved = save_checkpoint(tmp_path / "learners" / "main", ARRAYS, {})
     flip_bit(tmp_path / saved.path)
     with pytest.raises(ModelError, match="damaged"):
@@ -254,7 +254,7 @@ def test_a_flipped_bit_in_a_checkpoint_is_noticed(tmp_path):
 
 
 def test_a_model_is_not_a_checkpoint(tmp_path):
-    """A file without a learner's values is refused with a clear error."""
+    """It has no metadata of a learner."""
     digest = save_arrays(tmp_path / "models", ARRAYS, {})
     target = tmp_path / "learners" / "main" / "00000001.safetensors"
     target.parent.mkdir(parents=True)
@@ -264,16 +264,16 @@ def test_a_model_is_not_a_checkpoint(tmp_path):
 
 
 @pytest.mark.parametrize("metadata", [None, {}, {"ludus": "{"}, {"ludus": "[]"}, {"ludus": "[" * 100_000}])
-def test_a_checkpoint_holds_the_values_of_a_learner(tmp_path, metadata):
-    """What is no JSON object is as good as nothing."""
-    digest = written(tmp_path / "learners" / "main", {"__metadata__": metadata}, name="00000001")
+def test_a_checkpoint_needs_the_metadata_of_a_learner(tmp_path, metadata):
+    """The metadata must be a JSON object."""
+    digest = write_safetensors(tmp_path / "learners" / "main", {"__metadata__": metadata}, name="00000001")
     with pytest.raises(ModelError, match="not a checkpoint of a learner"):
         load_checkpoint(tmp_path, "learners/main/00000001.safetensors", digest)
 
 
 @pytest.mark.parametrize(("keep", "left"), [(2, [2, 3]), (0, [3]), (9, [1, 2, 3])])
 def test_pruning_keeps_the_newest(tmp_path, keep, left):
-    """At least one stays, whatever is asked."""
+    """At least one checkpoint is kept."""
     folder = tmp_path / "learners" / "main"
     for _ in range(3):
         save_checkpoint(folder, ARRAYS, {})
@@ -281,8 +281,8 @@ def test_pruning_keeps_the_newest(tmp_path, keep, left):
     assert sorted(int(path.stem) for path in folder.iterdir()) == left
 
 
-def test_pruning_sweeps_up_after_a_killed_writer(tmp_path):
-    """Half-written files do not pile up, and other files stay."""
+def test_pruning_removes_partial_files(tmp_path):
+    """Killed processes leave them; other files are kept."""
     folder = tmp_path / "learners" / "main"
     save_checkpoint(folder, ARRAYS, {})
     (folder / ".00000002.safetensors.77.partial").write_bytes(b"half")

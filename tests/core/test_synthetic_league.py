@@ -12,38 +12,38 @@ from ludus_dummy.league import ShareTable
 
 
 class ConstantMatchmaker:
-    """Always returns the same opponent and pair; models enter the pool of their player."""
+    """Returns the same opponent and the same pair in every call; every model enters the pool of its player."""
 
     def __init__(self, opponent=None, pair=None):
         self.opponent, self.pair = opponent, pair
 
     def next_fixture(self, league, player, rng):
-        """Return the opponent; the live player if there is none."""
+        """Return the configured opponent, or else the live player."""
         return Pairing(opponents=(self.opponent or league.players[player].live,), reason="test")
 
     def next_evaluation(self, league, rng):
-        """Return the pair."""
+        """Return the configured pair."""
         return self.pair
 
     def on_model_frozen(self, league, player, model):
-        """Return the entry into the pool."""
+        """Return the change that adds the model to the pool."""
         return [PoolChange(pool=player, model=model, enters=True)]
 
 
 class ChangesOnce:
-    """A rule that returns its changes once."""
+    """A rule that returns its changes at the first call only."""
 
     def __init__(self, *changes):
         self.changes = changes
 
     def decide(self, league, rng):
-        """Return the changes at the first call."""
+        """Return the changes, and none at later calls."""
         changes, self.changes = self.changes, ()
         return changes
 
 
 def make_league(*, rules=(), anchors=None, opponent=None, rating=None, **players):
-    """Return a league whose players play `opponent`, or themselves."""
+    """Return a league whose players play against `opponent`, or against themselves."""
     players = players or {"main": {}}
     setup = {
         name: SyntheticPlayer(**{"matchmaker": ConstantMatchmaker(opponent), **options})
@@ -54,8 +54,8 @@ def make_league(*, rules=(), anchors=None, opponent=None, rating=None, **players
     )
 
 
-def test_it_is_a_league_view():
-    """It has the attributes and methods that matchmakers and rules use."""
+def test_a_synthetic_league_is_a_league_view():
+    """It has the attributes and methods that matchmakers and rules read."""
     made = make_league()
     view: LeagueView = made
     assert (view.num_teams, view.anchors, view.elapsed_s) == (2, ("zero",), 0.0)
@@ -63,8 +63,8 @@ def test_it_is_a_league_view():
     assert make_league(cat={"team": 0}, mouse={"team": 1}).team("mouse@0+") == 1
 
 
-def test_training_moves_the_live_strategy():
-    """By the step of the world against even opponents; decisions, matches and time are counted."""
+def test_training_changes_the_live_strategy():
+    """Three steps against even opponents add three times 0.02; decisions, matches and time increase."""
     made = make_league()
     made.run(3)
     assert made.strategies["main@0+"][0] == pytest.approx(0.06)
@@ -73,7 +73,7 @@ def test_training_moves_the_live_strategy():
 
 
 def test_models_are_frozen_after_a_number_of_steps():
-    """Their strategies do not change."""
+    """The strategy of a model is that of the player when it was frozen."""
     made = make_league(main={"freeze_every": 2})
     made.run(5)
     assert made.players["main"].models == made.pool("main") == ("main@1", "main@2")
@@ -83,7 +83,7 @@ def test_models_are_frozen_after_a_number_of_steps():
 
 
 def test_results_follow_the_true_win_rates():
-    """The payoff of the opponent is the reverse."""
+    """The payoff of the opponent has wins and losses exchanged."""
     made = make_league(opponent="zero", main={"start": np.array([np.log(3)]), "freeze_every": 0, "rate": 0.0})
     made.run(20)
     wins, draws, losses = made.payoff("main@0+", ["zero"])[0]
@@ -94,8 +94,8 @@ def test_results_follow_the_true_win_rates():
     assert made.win_rates("main@0+", ["zero", "main@0+"]).tolist() == pytest.approx([0.75, 0.5])
 
 
-def test_rated_pairs_move_ratings():
-    """Of the rating table; without one there are no ratings."""
+def test_rating_matches_change_ratings():
+    """Without a rating table there are no ratings."""
     rated = {"evaluation": ConstantMatchmaker(pair=("main@1", "zero"))}
     table = ShareTable(ShareConfig(), anchors=(), seats=())
     for rating, matches in ((rated, 0), (rated | {"ratings": table}, 4 * 8)):
@@ -106,14 +106,14 @@ def test_rated_pairs_move_ratings():
 
 
 def test_steps_follow_shares():
-    """Three times the share gets three times the steps."""
+    """A player with three times the share of another trains three times as often."""
     made = make_league(main={"share": 3.0}, other={})
     turns = [made.step() for _ in range(40)]
     assert turns.count("main") == 30
 
 
 def test_rules_change_shares_and_pools():
-    """A player whose share was 0 does not catch up on missed steps."""
+    """A player whose share was 0 does not make up for missed steps."""
     made = make_league(main={"freeze_every": 1}, other={})
     made.step()
     made.rules = [ChangesOnce(PoolChange(pool="best", model="main@1", enters=True), Share(player="other", share=0.0))]
@@ -126,7 +126,7 @@ def test_rules_change_shares_and_pools():
 
 
 def test_rules_freeze_and_reset():
-    """A new generation starts from the given model and inherits no results."""
+    """A reset player starts from the given model, or from the start strategy, and inherits no results."""
     made = make_league(main={"freeze_every": 0}, opponent="zero")
     made.run(4)
     made.rules = [ChangesOnce(Freeze(player="main", reason="strong"))]
@@ -144,15 +144,15 @@ def test_rules_freeze_and_reset():
     assert made.strategies["main@3+"] == 0
 
 
-def test_a_strategy_can_be_frozen_as_a_model():
-    """The live strategy of the player does not change."""
+def test_a_given_strategy_can_be_frozen():
+    """It becomes a model; the live strategy of the player does not change."""
     made = make_league()
     assert made.freeze("main", np.array([5.0])) == "main@1"
     assert (made.strategies["main@1"][0], made.strategies["main@1+"][0]) == (5.0, 0.0)
 
 
 def test_equal_seeds_give_equal_results():
-    """Payoffs included."""
+    """The payoffs of two leagues with the same seed are equal."""
     one, other = make_league(opponent="zero"), make_league(opponent="zero")
     for made in (one, other):
         made.run(10)
