@@ -148,7 +148,7 @@ def test_selfplay_reports_rates_and_limit(capsys, caplog, workers):
     whole = harmonic(parts["env_per_s"], parts["forward_per_s"], parts["update_per_s"])
     assert found["limit_per_s"] == pytest.approx(found["machine"]["cores"] * whole)
     assert found["peak_rss_mb"] > 50
-    *others, measuring = [record.getMessage() for record in caplog.records if record.name.startswith("ludus_bench")]
+    measuring, *others = [record.getMessage() for record in caplog.records if record.name.startswith("ludus_bench")]
     assert others == ["starting a run", "the run learns; measuring it"]
     assert measuring.startswith("measuring env, forward, update: ")
 

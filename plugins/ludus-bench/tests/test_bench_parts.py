@@ -142,24 +142,6 @@ def test_the_harmonic_rate_adds_times():
     assert harmonic(3.0, 6.0) == pytest.approx(2.0)
 
 
-def test_rates_of_several_turns_are_joined():
-    """The repeats of all turns count."""
-
-    def turn(env, update):
-        return PartRates(
-            environment=rate(env),
-            forward=rate(2 * update),
-            update=rate(update, cores=update / 10),
-            rows=4,
-            minibatch=8,
-        )
-
-    joined = PartRates.join([turn(1.0, 5.0), turn(2.0, 7.0), turn(6.0, 9.0)])
-    assert (joined.environment.median, joined.rows, joined.minibatch) == (2.0, 4, 8)
-    assert joined.update == Rate(per_s=(5.0, 7.0, 9.0), cores=pytest.approx(0.7))
-    assert joined.forward.per_s == (10.0, 14.0, 18.0)
-
-
 def rate(per_s, cores=1.0):
     """Return a rate of one repeat."""
     return Rate(per_s=(per_s,), cores=cores)

@@ -34,13 +34,6 @@ def test_the_ratio_is_figure_over_limit():
     assert report().figures[0].ratio == 200 / 400
 
 
-def test_the_ratio_is_the_median_of_the_ratios_of_repeats():
-    """If every repeat has its own limit."""
-    rates, limits = [100.0, 300.0, 200.0], [200.0, 400.0, 500.0]
-    ratios = tuple(rate / limit for rate, limit in zip(rates, limits, strict=True))
-    assert Figure(name="x", summary=summarize(rates), limit=LIMIT, ratios=ratios).ratio == 0.5
-
-
 def test_without_a_limit_there_is_no_ratio():
     """JSON has null."""
     figure = Figure(name="x", summary=summarize([1.0]))

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 import tempfile
-import time
 
-import psutil
 import pytest
 from ludus.errors import RunError
 from ludus_bench.machine import ProcessUse
-from ludus_bench.watched_run import MetricLine, Moment, WatchedRun, cores_between, mean_metrics, rates, start_run
+from ludus_bench.watched_run import MetricLine, Moment, cores_between, mean_metrics, rates, start_run
 
 
 def line(at_s, decisions=0, **values):
@@ -51,47 +48,6 @@ def test_cores_count_processes_that_exist_at_both_ends():
 def test_memory_adds_up_over_processes():
     """The memory of a moment is the sum over its processes."""
     assert moment(0.0, (1, 10, 0.0), (2, 2.5, 0.0)).rss_mb == 12.5
-
-
-def test_a_paused_run_stops_with_its_children(tmp_path):
-    """They continue after the block."""
-    script = """
-import pathlib, subprocess, sys, time
-here = pathlib.Path(sys.argv[1])
-if len(sys.argv) == 2:
-    subprocess.Popen([sys.executable, __file__, str(here), "child"])
-beats = here / f"beats-{len(sys.argv)}"
-while True:
-    with beats.open("a") as file:
-        file.write("x")
-    time.sleep(0.01)
-"""
-    (tmp_path / "beat.py").write_text(script, encoding="utf-8")
-
-    def beats():
-        return [path.stat().st_size if path.exists() else 0 for path in (tmp_path / "beats-2", tmp_path / "beats-3")]
-
-    def wait_for_more(than):
-        deadline = time.monotonic() + 60
-        while not all(now > then for now, then in zip(beats(), than, strict=True)):
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
-
-    process = subprocess.Popen([sys.executable, str(tmp_path / "beat.py"), str(tmp_path)])
-    children = psutil.Process(process.pid).children
-    run = WatchedRun(tmp_path, process, tmp_path / "output.txt")
-    try:
-        wait_for_more([0, 0])
-        with run.paused():
-            time.sleep(0.2)  # a signal is delivered soon, not at once
-            before = beats()
-            time.sleep(0.5)
-            assert beats() == before
-        wait_for_more(before)
-    finally:
-        for child in [*children(), psutil.Process(process.pid)]:
-            child.kill()
-        process.wait()
 
 
 def test_a_run_that_cannot_start_reports_its_error():

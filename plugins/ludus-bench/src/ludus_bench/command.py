@@ -179,7 +179,7 @@ def selfplay(
     """Measure a whole run in its real processes, in a temporary folder.
 
     The rate counts trained decisions. The limit is cores / (1/environment + 1/forward + 1/update), each measured on one
-    core at the batch sizes of the run, in turns with the run, which is paused meanwhile.
+    core at the batch sizes of the run, before the run.
     """
     from ludus_bench.selfplay import Shape, bench_selfplay  # noqa: PLC0415 - help must be fast
     from ludus_bench.timing import Plan  # noqa: PLC0415

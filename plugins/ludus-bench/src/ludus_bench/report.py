@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import statistics
 import sys
 from collections.abc import Mapping
 from typing import Any
@@ -40,7 +39,6 @@ class Figure:
         cores: CPU seconds per wall-clock second during the measurement; None where they were not counted.
         limit: None where no limit is known.
         at: Settings that distinguish figures of the same name, for example ``{"rows": 256}``.
-        ratios: Ratio of every repeat to its own limit, where each repeat has one.
     """
 
     name: str
@@ -48,13 +46,10 @@ class Figure:
     cores: float | None = None
     limit: Limit | None = None
     at: Mapping[str, Any] = field(factory=dict)
-    ratios: tuple[float, ...] = ()
 
     @property
     def ratio(self) -> float | None:
-        """Return the median of `ratios`, or else the median divided by the limit."""
-        if self.ratios:
-            return statistics.median(self.ratios)
+        """Return the median divided by the limit; None without one."""
         return None if self.limit is None else self.summary.median / self.limit.value
 
     def to_json(self) -> dict[str, Any]:

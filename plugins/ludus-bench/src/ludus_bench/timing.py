@@ -83,12 +83,6 @@ class Rate:
     per_s: tuple[float, ...]
     cores: float
 
-    @classmethod
-    def join(cls, rates: Sequence[Rate]) -> Rate:
-        """Return one rate with the repeats of several measurements of the same task."""
-        per_s = tuple(value for rate in rates for value in rate.per_s)
-        return cls(per_s=per_s, cores=statistics.mean(rate.cores for rate in rates))
-
     def scaled(self, factor: float) -> Rate:
         """Return the rate in another unit."""
         return Rate(per_s=tuple(value * factor for value in self.per_s), cores=self.cores)

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -25,7 +25,6 @@ _log = logging.getLogger(__name__)
 _POLL_S = 0.25
 _START_TIMEOUT_S = 180.0
 _STOP_TIMEOUT_S = 40.0
-_REPORT_S = 2.0  # workers report once a second, for the time since their last report
 
 
 @frozen(kw_only=True)
@@ -124,30 +123,6 @@ class WatchedRun:
             except subprocess.TimeoutExpired:
                 self.process.kill()
                 self.process.wait()
-
-    @contextmanager
-    def paused(self) -> Iterator[None]:
-        """Pause all processes of the run for the duration of a ``with`` block."""
-        self._signal(signal.SIGSTOP)
-        try:
-            yield
-        finally:
-            self._signal(signal.SIGCONT)
-
-    def _signal(self, number: signal.Signals) -> None:
-        for use in process_tree(self.process.pid):
-            with suppress(ProcessLookupError):
-                os.kill(use.pid, number)
-
-    def wait_until_resumed(self) -> float:
-        """Wait for metrics that do not include the time before this call, and return their time in the run.
-
-        Raises:
-            RunError: The run ended, or wrote no metrics.
-        """
-        before = len(self.lines())
-        fresh_s = self.wait(lambda lines: len(lines) > before, within_s=60)[-1].at_s
-        return self.wait(lambda lines: lines[-1].at_s > fresh_s + _REPORT_S, within_s=60)[-1].at_s
 
     def wait_until_learning(self, *, warmup_s: float = 0.0) -> float:
         """Wait for the first trained decisions and a warm-up, and return the time of its end in the run.
