@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
 import tempfile
 
 import pytest
 from ludus.errors import RunError
-from ludus_bench.machine import ProcessUse
 from ludus_bench.watched_run import MetricLine, Moment, cores_between, mean_metrics, rates, start_run
 
 
 def line(at_s, decisions=0, **values):
     """Return the metrics of one moment."""
     return MetricLine(at_s=at_s, decisions=decisions, values={name.replace("__", "/"): v for name, v in values.items()})
-
-
-def moment(at_s, *uses):
-    """Return a moment with processes given as pid, megabytes and CPU seconds."""
-    return Moment(at_s=at_s, processes=tuple(ProcessUse(pid=pid, rss_mb=mb, cpu_s=cpu) for pid, mb, cpu in uses))
 
 
 def test_rates_come_from_the_window_only():
@@ -41,13 +37,25 @@ def test_metrics_are_averaged_over_the_window_by_name():
 
 def test_cores_count_processes_that_exist_at_both_ends():
     """Processes that start or end in between are left out."""
-    first, last = moment(0.0, (1, 10, 1.0), (2, 10, 5.0)), moment(2.0, (1, 10, 2.5), (3, 10, 9.0))
-    assert cores_between([first, moment(1.0), last]) == 0.75
+    first, middle, last = (
+        Moment(at_s=at_s, rss_mb=0.0, cpu_s=cpu_s)
+        for at_s, cpu_s in ((0.0, {1: 1.0, 2: 5.0}), (1.0, {}), (2.0, {1: 2.5, 3: 9.0}))
+    )
+    assert cores_between([first, middle, last]) == 0.75
 
 
-def test_memory_adds_up_over_processes():
-    """The memory of a moment is the sum over its processes."""
-    assert moment(0.0, (1, 10, 0.0), (2, 2.5, 0.0)).rss_mb == 12.5
+def test_a_moment_includes_children():
+    """With memory and CPU time; there is nothing to read of an ended process."""
+    alone = Moment.read(os.getpid(), 1.0)
+    child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    try:
+        moment = Moment.read(os.getpid(), 2.0)
+        assert moment.cpu_s.keys() - alone.cpu_s.keys() == {child.pid}
+        assert moment.cpu_s[os.getpid()] > 0
+        assert moment.rss_mb > alone.rss_mb > 10
+    finally:
+        child.communicate(b"\n")
+    assert Moment.read(child.pid, 3.0) == Moment(at_s=3.0, rss_mb=0.0, cpu_s={})
 
 
 def test_a_run_that_cannot_start_reports_its_error():

@@ -1,4 +1,4 @@
-"""Cores, threads, devices and memory of this machine, and the resources that a tree of processes uses."""
+"""Cores, threads, devices and memory of this machine."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import psutil  # type: ignore[import-untyped,unused-ignore]
-from attrs import frozen
 from ludus.errors import ConfigError
 
 from ludus_bench._setup import available_cores, find_device_problem
@@ -63,38 +62,3 @@ def check_device(name: str) -> str:
     if problem := find_device_problem(name):
         raise ConfigError(f"--device: {problem}")
     return name
-
-
-@frozen(kw_only=True)
-class ProcessUse:
-    """Resources that one process uses.
-
-    Args:
-        pid: Process id.
-        rss_mb: Resident memory in megabytes (10⁶ bytes), shared memory included.
-        cpu_s: CPU seconds since it started.
-    """
-
-    pid: int
-    rss_mb: float
-    cpu_s: float
-
-
-def process_tree(pid: int) -> list[ProcessUse]:
-    """Return the resources of a process and its descendants; processes that end during the call are left out."""
-    with suppress(psutil.Error):
-        parent = psutil.Process(pid)
-        return [use for process in (parent, *parent.children(recursive=True)) for use in _read_process(process)]
-    return []
-
-
-def _read_process(process: psutil.Process) -> Iterator[ProcessUse]:
-    with suppress(psutil.Error):
-        with process.oneshot():
-            times = process.cpu_times()
-            use = ProcessUse(
-                pid=process.pid,
-                rss_mb=process.memory_info().rss / 1e6,
-                cpu_s=times.user + times.system,
-            )
-        yield use

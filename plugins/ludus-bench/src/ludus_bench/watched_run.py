@@ -9,17 +9,17 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import numpy as np
+import psutil  # type: ignore[import-untyped,unused-ignore]
 from attrs import define, field, frozen
 from ludus.errors import RunError
 from ludus_local.memory import temporary_folder
 
 from ludus_bench._setup import read_metrics
-from ludus_bench.machine import ProcessUse, process_tree
 
 _log = logging.getLogger(__name__)
 _POLL_S = 0.25
@@ -48,16 +48,26 @@ class Moment:
 
     Args:
         at_s: Seconds since the start of the run.
-        processes: Coordinator and workers.
+        rss_mb: Resident memory of all processes in megabytes (10⁶ bytes); shared memory counts in each.
+        cpu_s: CPU seconds of each process since it started, by process id.
     """
 
     at_s: float
-    processes: tuple[ProcessUse, ...]
+    rss_mb: float
+    cpu_s: Mapping[int, float]
 
-    @property
-    def rss_mb(self) -> float:
-        """Return the resident memory of all processes together."""
-        return sum(use.rss_mb for use in self.processes)
+    @classmethod
+    def read(cls, pid: int, at_s: float) -> Moment:
+        """Read the resources of a process and its descendants; processes that end meanwhile are left out."""
+        rss_mb, cpu_s = 0.0, {}
+        with suppress(psutil.Error):
+            parent = psutil.Process(pid)
+            for process in (parent, *parent.children(recursive=True)):
+                with suppress(psutil.Error), process.oneshot():
+                    times = process.cpu_times()
+                    rss_mb += process.memory_info().rss / 1e6
+                    cpu_s[process.pid] = times.user + times.system
+        return cls(at_s=at_s, rss_mb=rss_mb, cpu_s=cpu_s)
 
 
 @define
@@ -99,8 +109,7 @@ class WatchedRun:
         """
         end = time.monotonic() + within_s
         while time.monotonic() < end:
-            uses = tuple(process_tree(self.process.pid))
-            self.moments.append(Moment(at_s=time.monotonic() - self._started_at, processes=uses))
+            self.moments.append(Moment.read(self.process.pid, time.monotonic() - self._started_at))
             lines = self.lines()
             if reached(lines):
                 return lines
@@ -202,6 +211,5 @@ def mean_metrics(lines: list[MetricLine], pattern: str, *, start_s: float, end_s
 def cores_between(moments: list[Moment]) -> float:
     """Return CPU seconds per second of the processes that exist at the first and at the last moment."""
     first, last = moments[0], moments[-1]
-    before = {use.pid: use.cpu_s for use in first.processes}
-    used = sum(use.cpu_s - before[use.pid] for use in last.processes if use.pid in before)
+    used = sum(cpu_s - first.cpu_s[pid] for pid, cpu_s in last.cpu_s.items() if pid in first.cpu_s)
     return used / max(last.at_s - first.at_s, 1e-9)
