@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Algorithm",
     "AlgorithmContext",
+    "BoundedPolicy",
     "Decision",
     "GroupTrainer",
     "OffPolicyTrainer",
@@ -117,6 +118,17 @@ class StackedPolicy(Policy, Protocol):
 
     def drop(self, slot: int) -> None:
         """Drop the model in a slot."""
+
+
+@runtime_checkable
+class BoundedPolicy(Policy, Protocol):
+    """A policy whose weights hold the lowest value that they gave while they learned; an optional part of the contract.
+
+    An exploiter shifts its rewards by it [Minimax §4.2].
+    """
+
+    def lowest_values(self, rows: int, spans: Sequence[Span]) -> np.ndarray:
+        """Return min_s V(s) ``[rows] float32`` of the model that decides for each row; see `PolicyInput.spans`."""
 
 
 @frozen(kw_only=True)

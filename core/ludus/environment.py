@@ -169,6 +169,7 @@ class EnvironmentSpec:
         symmetric: Exchanging the seats of a match and their actions exchanges rewards and outcomes.
         perfect_information: Every acting seat sees the full state.
         reward_range: Known bounds (low, high) of one seat's reward on one tick, None if unknown.
+        sparse_rewards: A seat gets no reward before the tick on which it ends, such as ±1 for win and loss.
     """
 
     name: str = field(validator=option.name())
@@ -182,6 +183,7 @@ class EnvironmentSpec:
     symmetric: bool = False
     perfect_information: bool = False
     reward_range: tuple[float, float] | None = None
+    sparse_rewards: bool = False
 
     @property
     def seats(self) -> tuple[Seat, ...]:

@@ -146,6 +146,9 @@ class LeagueView(Protocol):
     def frozen_s(self, model: str) -> float:
         """Return the time at which a model was frozen, in seconds of training."""
 
+    def freeze_reason(self, model: str) -> str:
+        """Return why a rule requested a model; empty for models by number of decisions or of the end of a session."""
+
     def team(self, participant: str) -> int | None:
         """Return the fixed team of a player's model or an anchor; None where it may take any."""
 

@@ -72,5 +72,6 @@ class Rule(Protocol):
         """Return the changes to apply now; usually none.
 
         A `Freeze` or `Reset` of a player whose last one is still pending is ignored; the rule may return it again
-        later. At the start of a run the rule is called once and the result dropped, so that errors show early.
+        later. At the start of a run the rule is called once and the result dropped, so that errors show early. Before
+        the first match of a run only changes of shares are applied.
         """

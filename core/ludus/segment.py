@@ -48,12 +48,15 @@ class Field:
             [Minimax §4.2]. It is NaN if no opponent evaluates before the seat ends or before the block is sent; the
             newest decision of a seat is carried over to the next block. If the seat decides on that tick itself,
             opponents that record values too are left out, and the value is NaN if there are no others.
+            ``"opponent-minima"``: in the same entries, the mean of the lowest values of these opponents, R_min
+            [Minimax eq. 4]: the lowest reward of a game of sparse rewards, else what `BoundedPolicy.lowest_values`
+            returns, 0 for opponents without one.
     """
 
     name: str
     shape: tuple[int, ...] = ()
     dtype: str = "float32"
-    source: Literal["policy", "opponents"] = "policy"
+    source: Literal["policy", "opponents", "opponent-minima"] = "policy"
 
 
 @define(kw_only=True)

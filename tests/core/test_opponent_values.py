@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import attrs
 import numpy as np
 import pytest
 from gymnasium import spaces
@@ -23,6 +24,7 @@ ROLE = Role(
     teams=(0, 1),
 )
 FIELD = Field("opponent_value", source="opponents")
+LOWEST = Field("opponent_lowest", source="opponent-minima")
 
 
 class ClockPolicy:
@@ -67,7 +69,7 @@ def make_observer(*, decisions=8, seat_ids=8, factor=1.0):
         player="main",
         policy=ClockPolicy(factor),
         interface=None,
-        recorder=Recorder(SegmentLayout.for_role(ROLE, fields=(FIELD,), decisions=decisions), seat_ids),
+        recorder=Recorder(SegmentLayout.for_role(ROLE, fields=(FIELD, LOWEST), decisions=decisions), seat_ids),
         rng=np.random.default_rng(0),
         num_seats=seat_ids,
     )
@@ -82,6 +84,12 @@ def make_bot_actor(agent):
 
 def recorded_values(game, fixture, actors, *, match=0):
     """Play a fixture with the participant "a" as the observer; return its recorded values by decision of a match."""
+    batch = recorded_block(game, fixture, actors)
+    return batch.extras["opponent_value"][: batch.length[match], match].tolist()
+
+
+def recorded_block(game, fixture, actors):
+    """Play a fixture with the participant "a" as the observer; return its only block."""
     engine = MatchEngine(
         environment=game,
         resolve=lambda fixture, seat: (actors[fixture.participants[seat]], 0),
@@ -92,7 +100,7 @@ def recorded_values(game, fixture, actors, *, match=0):
     while engine.step():
         pass
     (batch,) = [*actors["a"].blocks, actors["a"].recorder.flush()]
-    return batch.extras["opponent_value"][: batch.length[match], match].tolist()
+    return batch
 
 
 def recorded_values_by_block(game, fixture, actor):
@@ -335,6 +343,75 @@ def test_frozen_critics_get_privileged_leaves_for_observers_only(scripted, fixtu
     if observed:
         got = actors["a"].recorder.flush().extras["opponent_value"][:3, 0].tolist()
         np.testing.assert_equal(got, [1, 2, np.nan])
+
+
+# -- the lowest values of opponents ----------------------------------------------------------------------------
+
+
+class BoundedClockPolicy(ClockPolicy):
+    """A clock whose lowest value is minus its factor, for every model."""
+
+    def evaluate(self, inputs):
+        raise NotImplementedError
+
+    def lowest_values(self, rows, spans):
+        assert sum(span.stop - span.start for span in spans) in (0, rows)
+        return np.full(rows, -self.factor, np.float32)
+
+
+def frozen(policy, interface=None):
+    """Return the actor of a frozen model."""
+    actor = StackActor(policy=policy, interface=interface, rng=np.random.default_rng(0), num_seats=2)
+    actor.load({})
+    return actor
+
+
+SPARSE = {"sparse_rewards": True, "reward_range": (-2.0, 2.0)}
+
+
+@pytest.mark.parametrize(
+    ("make_opponent", "spec", "expected"),
+    [
+        (lambda: frozen(BoundedClockPolicy(5.0)), {}, -5),
+        (lambda: frozen(ClockPolicy(5.0)), {}, 0),
+        (lambda: make_bot_actor(EvaluatingBot()), {}, 0),
+        (lambda: frozen(BoundedClockPolicy(5.0)), SPARSE, -2),
+        (lambda: make_bot_actor(EvaluatingBot()), SPARSE, -2),
+        (lambda: frozen(BoundedClockPolicy(5.0), Identity()), SPARSE, -5),
+        (lambda: frozen(BoundedClockPolicy(5.0)), {**SPARSE, "sparse_rewards": False}, -5),
+        (lambda: frozen(BoundedClockPolicy(5.0)), {**SPARSE, "reward_range": None}, -5),
+    ],
+    ids=[
+        "the policy's",
+        "unknown of a policy",
+        "unknown of a bot",
+        "the game's",
+        "the game's of a bot",
+        "an interface may scale rewards",
+        "not sparse",
+        "unknown range",
+    ],
+)
+def test_the_lowest_value_of_the_opponent_is_recorded(scripted, fixture_of, make_opponent, spec, expected):
+    """That of a game of sparse rewards, else that of the policy, else 0; NaN without a value."""
+    game = scripted({"player": (0, 1)}, 1, length=lambda row: 3)
+    game.spec = attrs.evolve(game.spec, **spec)
+    observer = make_observer()
+    recorded = recorded_block(game, fixture_of("ab", matches=1), {"a": observer, "b": make_opponent()})
+    np.testing.assert_equal(recorded.extras["opponent_lowest"][:3, 0].tolist(), [expected, expected, np.nan])
+
+
+def test_the_lowest_value_is_the_mean_over_opponents(scripted, fixture_of):
+    """-4 of a policy, and 0 of a bot that keeps none: as for the values, the mean."""
+    game = scripted({"player": (0, 1, 1)}, 1, length=lambda row: 2)
+    actors = {
+        "a": make_observer(),
+        "b": frozen(BoundedClockPolicy(4.0)),
+        "c": make_bot_actor(EvaluatingBot()),
+    }
+    recorded = recorded_block(game, fixture_of("abc", matches=1), actors)
+    np.testing.assert_equal(recorded.extras["opponent_value"][:2, 0].tolist(), [7, np.nan])
+    np.testing.assert_equal(recorded.extras["opponent_lowest"][:2, 0].tolist(), [-2, np.nan])
 
 
 def test_policy_agents_evaluate_behind_an_interface():

@@ -51,6 +51,7 @@ def make_batch():
         extras = {}
         if opponent_value is not None:
             extras["opponent_value"] = np.full(shape, opponent_value, np.float32)
+            extras["opponent_lowest"] = np.full(shape, -2.0, np.float32)
         return SegmentBatch(
             observation={"obs": rng.uniform(-1, 1, (*shape, 3)).astype(np.float32)},
             action=action,

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from ludus.algorithm import PolicyInput
+import torch
+from ludus.algorithm import BoundedPolicy, PolicyInput
 from ludus.errors import ContractError
+from ludus.inference import Span
 from ludus.segment import SegmentBatch
 
 OPTIONS = {"minimax_alpha": 0.5, "minimax_gamma": 0.5, "minimax_shift": "none", "gamma": 0.5, "updates_per_batch": 1}
 
 
-def make_segment(values, *, rewards=None, terminated=()):
-    """Return a batch of one full segment with the given opponents' evaluations."""
+def make_segment(values, *, lowest=np.nan, rewards=None, terminated=()):
+    """Return a batch of one full segment with the given opponents' evaluations, and the lowest ones of these."""
     entries = len(values)
     return SegmentBatch(
         observation={"obs": np.zeros((entries, 1, 3), np.float32)},
@@ -23,7 +25,10 @@ def make_segment(values, *, rewards=None, terminated=()):
         truncated=np.zeros((entries, 1), bool),
         decided=np.ones((entries, 1), bool),
         elapsed_ticks=np.ones((entries, 1), np.int32),
-        extras={"opponent_value": np.array(values, np.float32)[:, None]},
+        extras={
+            "opponent_value": np.array(values, np.float32)[:, None],
+            "opponent_lowest": np.full((entries, 1), lowest, np.float32),
+        },
         length=np.array([entries - 1], np.int32),
         version=np.zeros(1, np.int64),
     )
@@ -37,8 +42,8 @@ def train_and_list_rewards(make_dqn, *batches, **options):
     sample = trainer._replay.sample(500, np.random.default_rng(0))
     index, first = np.unique(sample.index, return_index=True)
     assert index.size == len(trainer._replay)
-    minibatch = trainer._step.minibatch(sample, trainer._step.scalars(r_min=trainer._r_min))
-    return (sample.reward + trainer._minimax_reward(minibatch).numpy())[first].tolist()
+    term = trainer._minimax_reward(sample.map(torch.from_numpy)).numpy()
+    return (sample.reward + term)[first].tolist()
 
 
 def test_equation_3(make_dqn):
@@ -62,31 +67,38 @@ def test_equation_4_with_a_fixed_minimum(make_dqn):
     assert train_and_list_rewards(make_dqn, batch, minimax_shift="fixed", minimax_r_min=-1.0) == [-0.5, -0.25, 0]
 
 
-def test_equation_4_with_a_tracked_minimum(make_dqn):
-    """The lowest evaluation becomes -2, also for older transitions."""
-    first, second = make_segment([1, 0, np.nan]), make_segment([-2, 2, np.nan])
-    assert train_and_list_rewards(make_dqn, first, minimax_shift="tracked") == [-0.25, 0]
-    assert train_and_list_rewards(make_dqn, first, second, minimax_shift="tracked") == [-0.75, -0.5, 0, -1]
+def test_equation_4_with_the_lowest_evaluation_of_the_opponent(make_dqn):
+    """-0.25 · (V + |R_min|): two opponents, whose lowest evaluations were -1 and -2; 0 where it is unknown."""
+    first, second = make_segment([1, 0, np.nan], lowest=-1.0), make_segment([-2, 2, np.nan], lowest=-2.0)
+    assert train_and_list_rewards(make_dqn, first, second, minimax_shift="tracked") == [-0.5, -0.25, 0, -1]
+    assert train_and_list_rewards(make_dqn, make_segment([1, -2, 0]), minimax_shift="tracked") == [-0.25, 0.5]
 
 
-def test_term_with_a_tracked_minimum_is_never_positive(make_dqn):
-    """For random evaluations."""
-    rng = np.random.default_rng(0)
-    batches = [make_segment(rng.normal(-1, 3, 20)) for _ in range(5)]
-    assert max(train_and_list_rewards(make_dqn, *batches, minimax_shift="tracked")) == 0
+def test_the_lowest_own_value_is_kept_with_the_weights(make_dqn):
+    """min_s max_a Q(s, a) over the legal action of all gradient steps: what exploiters of this player shift by."""
+    batch = make_segment([0, 0, 0, 0, 0], rewards=[-1.0] * 5)
+    batch.action_mask[:, :, 1:] = False
+    trainer = make_dqn(learning_starts=1, updates_per_batch=1, learning_rate=0.05).make_trainer(seed=0)
+    expected, states = [0.0], {"obs": torch.zeros(1, 3)}
+    for _ in range(30):
+        with torch.no_grad():
+            q = trainer._model(states)[0]
+        expected.append(min(expected[-1], float(q[0])))
+        trainer.update(batch, progress=0.0)
+        assert trainer.weights()["value_min"] == pytest.approx(expected[-1], abs=1e-6)
+    assert expected[-1] < -0.5
+    policy, inputs = make_dqn().make_policy(), [Span(0, 0, 1), Span(3, 1, 3)]
+    for slot in (0, 3):
+        policy.load(trainer.weights() | {"value_min": np.float32(-slot)}, slot=slot)
+    assert policy.lowest_values(3, inputs).tolist() == [0, -3, -3]
+    assert policy.lowest_values(2, ()).tolist() == [0, 0]
+    assert isinstance(policy, BoundedPolicy)
 
 
 def test_terms_are_discounted_over_n_steps(make_dqn):
     """Two of them: -(2 + 0.5 · -4) / 4 = 0, then -(-4 + 0.5 · 1) / 4, then -1/4 alone."""
     batch = make_segment([2, -4, 1, 9])
     assert train_and_list_rewards(make_dqn, batch, n_step=2) == [0, 0.875, -0.25]
-
-
-def test_evaluation_of_the_bootstrap_entry_is_ignored(make_dqn):
-    """It belongs to the next segment and does not change the tracked minimum."""
-    trainer = make_dqn(**{**OPTIONS, "minimax_shift": "tracked"}).make_trainer(seed=0)
-    trainer.update(make_segment([1, 2, -100]), progress=0.0)
-    assert trainer.state()["opponent_min"] == 1
 
 
 def test_gamma_0_agent_learns_the_negative_evaluation(make_dqn):
@@ -109,15 +121,6 @@ def test_mean_term_is_a_metric(make_dqn):
     assert result.metrics["minimax_reward"] == pytest.approx(-0.5)
 
 
-def test_tracked_minimum_is_part_of_the_state(make_dqn):
-    """A resumed trainer uses it."""
-    dqn = make_dqn(**{**OPTIONS, "minimax_shift": "tracked"})
-    trainer, resumed = dqn.make_trainer(seed=0), dqn.make_trainer(seed=1)
-    trainer.update(make_segment([-3, 2, np.nan]), progress=0.0)
-    resumed.load_state(trainer.state())
-    assert resumed._r_min == -3
-
-
 def test_missing_evaluations_raise(make_dqn, make_batch):
     """The message names the option."""
     with pytest.raises(ContractError, match="carry no opponent_value, which minimax_alpha > 0 needs"):
@@ -125,6 +128,6 @@ def test_missing_evaluations_raise(make_dqn, make_batch):
 
 
 def test_infinite_evaluation_raises(make_dqn):
-    """It would stay the minimum for ever."""
+    """Before it reaches the network."""
     with pytest.raises(ContractError, match="opponent_value is infinite"):
         make_dqn(**OPTIONS).make_trainer(seed=0).update(make_segment([-np.inf, 0, 0]), progress=0.0)

@@ -12,6 +12,7 @@ from ludus.inference import Outputs, Span
 from ludus_dqn.policy import DQNPolicy
 
 ROWS = 4000
+LOWEST = {"value_min": np.zeros((), np.float32)}
 
 
 class FixedOutputs:
@@ -39,7 +40,7 @@ class FixedOutputs:
 def make_policy(epsilon=0.0, q=(1.0, 3.0, 2.0), **heads):
     """Return a policy with the same Q-values for every observation."""
     policy = DQNPolicy(FixedOutputs(q=q, **heads), role="cat")
-    policy.load({"network.scale": np.array(1.0), "epsilon": np.array(epsilon, np.float32)})
+    policy.load({"network.scale": np.array(1.0), "epsilon": np.array(epsilon, np.float32), **LOWEST})
     return policy
 
 
@@ -98,7 +99,7 @@ def test_dueling_heads_are_added():
 def test_every_span_uses_the_epsilon_of_its_slot():
     """And the weights of its slot."""
     policy = make_policy(0.0)
-    policy.load({"network.scale": np.array(-1.0), "epsilon": np.array(1.0, np.float32)}, slot=3)
+    policy.load({"network.scale": np.array(-1.0), "epsilon": np.array(1.0, np.float32), **LOWEST}, slot=3)
     decision = act(policy, rows=2000, spans=[Span(0, 0, 1000), Span(3, 1000, 2000)])
     assert (decision.action[:1000] == 1).all()
     assert np.unique(decision.action[1000:]).tolist() == [0, 1, 2]
@@ -108,7 +109,7 @@ def test_every_span_uses_the_epsilon_of_its_slot():
 def test_drop_removes_the_epsilon_of_a_slot():
     """Only slot 0 remains."""
     policy = make_policy()
-    policy.load({"network.scale": np.array(-1.0), "epsilon": np.array(1.0, np.float32)}, slot=3)
+    policy.load({"network.scale": np.array(-1.0), "epsilon": np.array(1.0, np.float32), **LOWEST}, slot=3)
     policy.drop(3)
     assert policy._epsilon.keys() == {0}
 
@@ -129,8 +130,8 @@ def test_q_values_that_are_not_finite_raise():
     "weights",
     [
         {"network.scale": np.array(1.0)},
-        {"network.scale": np.array(1.0), "epsilon": np.zeros(2, np.float32)},
-        {"network.scale": np.array(1.0), "epsilon": np.zeros((), np.float32), "log_std": np.zeros(1)},
+        {"network.scale": np.array(1.0), "epsilon": np.zeros(2, np.float32), **LOWEST},
+        {"network.scale": np.array(1.0), "epsilon": np.zeros((), np.float32), **LOWEST, "log_std": np.zeros(1)},
     ],
     ids=["none", "shape", "more"],
 )
@@ -176,12 +177,9 @@ def test_recurrent_network_raises(make_dqn):
 
 
 def test_opponent_value_is_a_field_with_minimax_alpha(make_dqn):
-    """Without it there are no fields."""
+    """With the lowest ones; without minimax_alpha there are no fields."""
     assert make_dqn().fields == ()
-    (field,) = make_dqn(minimax_alpha=0.1).fields
-    assert attrs.asdict(field) == {
-        "name": "opponent_value",
-        "shape": (),
-        "dtype": "float32",
-        "source": "opponents",
-    }
+    assert [attrs.astuple(field) for field in make_dqn(minimax_alpha=0.1).fields] == [
+        ("opponent_value", (), "float32", "opponents"),
+        ("opponent_lowest", (), "float32", "opponent-minima"),
+    ]

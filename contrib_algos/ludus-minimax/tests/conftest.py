@@ -44,7 +44,7 @@ def make_ppo(context):
 def make_batch():
     """Return a function that plays N segments of T decisions, with evaluations by an opponent."""
 
-    def make(algorithm, *, opponent_value=None, steps=8, segments=6, seed=0) -> SegmentBatch:
+    def make(algorithm, *, opponent_value=None, lowest=np.nan, steps=8, segments=6, seed=0) -> SegmentBatch:
         rng = np.random.default_rng(seed)
         policy = algorithm.make_policy()
         policy.load(algorithm.make_trainer(seed=1).weights())
@@ -54,6 +54,7 @@ def make_batch():
         extras = {name: array.reshape(*shape, *array.shape[1:]) for name, array in decision.extras.items()}
         if opponent_value is not None:
             extras["opponent_value"] = np.broadcast_to(np.asarray(opponent_value, np.float32), shape).copy()
+            extras["opponent_lowest"] = np.full(shape, lowest, np.float32)
         return SegmentBatch(
             observation={"obs": observation},
             action=decision.action.reshape(*shape, -1),

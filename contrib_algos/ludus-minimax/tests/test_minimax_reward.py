@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 from ludus.errors import ContractError
 from ludus.segment import SegmentBatch
-from ludus_minimax.reward import choose_r_min, lowest_value, minimax_reward, minimax_term, opponent_value
+from ludus_minimax.reward import minimax_reward, minimax_term, opponent_value, shift
 
 
-def reward(reward, value, **options):
+def reward(reward, value, *, shift=0.0, **options):
     """Return R' of lists."""
-    arrays = np.array(reward, np.float32), np.array(value, np.float32)
-    return minimax_reward(*arrays, **{"alpha": 0.1, "gamma": 0.5, "r_min": 0.0, **options}).tolist()
+    reward, value = (np.array(numbers, np.float32) for numbers in (reward, value))
+    shifts = np.where(np.isnan(value), 0, np.float32(shift))
+    return minimax_reward(reward, value, shifts, **{"alpha": 0.1, "gamma": 0.5, **options}).tolist()
 
 
 def test_equation_3():
@@ -25,46 +24,40 @@ def test_equation_3():
 
 def test_equation_4():
     """Evaluations of a win, a draw and a loss in [-1, 1]: -(1 + 1), -(0 + 1), -(-1 + 1)."""
-    assert reward([0, 0, 0], [1, 0, -1], alpha=1, gamma=1, r_min=-1) == [-2, -1, 0]
+    assert reward([0, 0, 0], [1, 0, -1], alpha=1, gamma=1, shift=1) == [-2, -1, 0]
 
 
 def test_without_an_evaluation_the_reward_stays():
     """Neither the value nor R_min is subtracted."""
-    assert reward([1, -1], [np.nan, np.nan], r_min=-1) == [1, -1]
-
-
-def test_a_positive_minimum_lowers_the_term_too():
-    """[Minimax eq. 4]: -V - |R_min| ≤ -2 R_min there."""
-    assert reward([0], [3], alpha=1, gamma=1, r_min=2) == [-5]
+    assert reward([1, -1], [np.nan, np.nan], shift=1) == [1, -1]
 
 
 @given(r_min=st.floats(-100, 100), above=st.floats(0, 100), alpha=st.floats(0, 1), gamma=st.floats(0, 1))
 @settings(deadline=None)
 def test_the_term_is_never_positive(r_min, above, alpha, gamma):
     """For every V ≥ R_min: no cycle of positive rewards."""
-    value, evaluated = np.array([r_min + above]), np.ones(1)
-    assert minimax_term(value, evaluated, alpha=alpha, gamma=gamma, r_min=r_min)[0] <= 1e-12
+    assert minimax_term(np.array([r_min + above]), np.array([abs(r_min)]), alpha=alpha, gamma=gamma)[0] <= 1e-12
 
 
 def test_the_term_is_linear():
     """The term of summed values is the sum of the terms."""
-    value, evaluated, weight = np.array([0.5, -0.25, 0.0]), np.array([1.0, 1.0, 0.0]), np.array([1, 0.9, 0.81])
-    options = {"alpha": 0.1, "gamma": 0.99, "r_min": -1.0}
-    single = (weight * minimax_term(value, evaluated, **options)).sum()
-    together = minimax_term((weight * value).sum(keepdims=True), (weight * evaluated).sum(keepdims=True), **options)
+    value, shifts, weight = np.array([0.5, -0.25, 0.0]), np.array([1.0, 2.0, 0.0]), np.array([1, 0.9, 0.81])
+    options = {"alpha": 0.1, "gamma": 0.99}
+    single = (weight * minimax_term(value, shifts, **options)).sum()
+    together = minimax_term((weight * value).sum(keepdims=True), (weight * shifts).sum(keepdims=True), **options)
     assert together[0] == pytest.approx(single)
 
 
 def test_the_term_of_tensors():
     """Learners compute it on their device."""
     torch = pytest.importorskip("torch")
-    term = minimax_term(torch.tensor([1.0, 0.0]), torch.tensor([1.0, 0.0]), alpha=0.5, gamma=0.5, r_min=-1.0)
+    term = minimax_term(torch.tensor([1.0, 0.0]), torch.tensor([1.0, 0.0]), alpha=0.5, gamma=0.5)
     assert term.tolist() == [-0.5, 0.0]
 
 
 def test_the_result_is_single_precision():
     """Like the rewards of segments."""
-    result = minimax_reward(np.zeros(2, np.float32), np.ones(2, np.float32), alpha=0.1, gamma=0.9, r_min=0)
+    result = minimax_reward(np.zeros(2, np.float32), np.ones(2, np.float32), np.zeros(2), alpha=0.1, gamma=0.9)
     assert result.dtype == np.float32
 
 
@@ -99,21 +92,20 @@ def test_evaluations_must_be_there():
 
 @pytest.mark.parametrize("value", [np.inf, -np.inf])
 def test_an_infinite_evaluation_is_refused(value):
-    """It would be the tracked minimum for good."""
+    """Before it reaches the networks."""
     with pytest.raises(ContractError, match="x: opponent_value is infinite"):
         opponent_value(batch_of([value, 0], length=1), algorithm="x")
 
 
-def test_the_lowest_evaluation():
-    """Infinity without any evaluation."""
-    assert lowest_value(np.array([[0.5, np.nan], [-0.25, 3]], np.float32)) == -0.25
-    assert lowest_value(np.full(3, np.nan, np.float32)) == math.inf
-
-
 @pytest.mark.parametrize(
-    ("kind", "tracked", "expected"),
-    [("none", -3, 0), ("fixed", -3, -1), ("tracked", -3, -3), ("tracked", 2, 2), ("tracked", math.inf, 0)],
+    ("kind", "expected"),
+    [("none", [0, 0, 0, 0]), ("fixed", [1.5, 1.5, 0, 1.5]), ("tracked", [3, 2, 0, 0])],
 )
-def test_r_min_depends_on_the_kind(kind, tracked, expected):
-    """0, the fixed value, or the lowest evaluation so far."""
-    assert choose_r_min(kind, fixed=-1, tracked=tracked) == expected
+def test_the_shift_depends_on_the_kind(kind, expected):
+    """0, |the fixed value|, or |the lowest evaluation of that opponent|; 0 without evaluation, or if it is unknown."""
+    batch = batch_of([1, -2, np.nan, 0.5, 9], length=4)
+    batch.extras["opponent_lowest"] = np.array([-3, 2, -3, np.nan, -3], np.float32)[:, None]
+    value = opponent_value(batch, algorithm="x")
+    result = shift(batch, value, kind=kind, fixed=-1.5)
+    assert result[:, 0].tolist() == [*expected, 0]
+    assert result.dtype == np.float32

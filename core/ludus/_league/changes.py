@@ -159,6 +159,17 @@ class RuleRunner:
     every_matches: int
     applied_at: int
 
+    def apply_initial_shares(self) -> None:
+        """Apply the changes of shares before the first match of a run; nothing has been learned to be frozen.
+
+        Raises:
+            LudusError: A rule failed, or its answer is invalid.
+        """
+        for name in self.rules:
+            for change in self.decide(name, self.rng):
+                if isinstance(change, Share):
+                    self.apply(change)
+
     def apply_due(self, training_matches: int) -> None:
         """Apply all rules if `every_matches` training matches have ended since the last call.
 

@@ -93,6 +93,15 @@ class Coordinator:
                 self.training.pairing(player, rng)
         self.evaluation.pair(rng)
 
+    def start(self) -> None:
+        """Let the rules set the shares of a new run before its first match.
+
+        Raises:
+            LudusError: A rule failed, or its answer is invalid.
+        """
+        if not self.counts.training:
+            self.rule_runner.apply_initial_shares()
+
     def handle(self, worker: str, message: Any) -> None:
         """Process one message of a worker; `flush` sends the answers.
 

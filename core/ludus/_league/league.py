@@ -114,6 +114,10 @@ class League:
         """Return when a model was frozen, in seconds of training."""
         return float(self.models[model].manifest.get("elapsed_s", 0.0))
 
+    def freeze_reason(self, model: str) -> str:
+        """Return why a rule requested a model; empty for all other models."""
+        return str(self.models[model].manifest.get("reason", ""))
+
     def team(self, participant: str) -> int | None:
         """Return the team of a player's model; None where it may take any, as anchors may."""
         return self.roster.team(participant)

@@ -158,6 +158,7 @@ class RunSession:
         coordinator = make_coordinator(self.context, self.store, link=worker_pool, clock=time.monotonic)
         exchange = partial(self._exchange_messages, coordinator, worker_pool)
         coordinator.dry_run()
+        coordinator.start()
         self.started = True
         while not (self._signal or self._failure):
             exchange()

@@ -9,7 +9,7 @@ from attrs import define, field
 
 from ludus._sampling.fixture_scheduling import Seating
 from ludus._sampling.match_state import RoleSeats, RunningMatches, SeatTotals, TickChecks
-from ludus._sampling.seats import Actor, SeatRewards, Seats, ValueObserver
+from ludus._sampling.seats import Actor, SeatRewards, Seats, SeatValues, ValueObserver
 from ludus.environment import EnvironmentSpec, RoleTick, Tick
 from ludus.errors import ContractError
 
@@ -24,7 +24,8 @@ class OpponentValues:
         observers: Actors that record the values of their opponents.
 
     Attributes:
-        values: ``[B · seats] float32`` by seat id; NaN where no actor computed a value on this tick.
+        values: Values by seat id, match index · seats + seat. If rewards are sparse and their range is known, no value
+            is below the lowest reward [Minimax §4.2].
     """
 
     def __init__(
@@ -35,11 +36,13 @@ class OpponentValues:
         teams = np.array([seat.team for seat in spec.seats])
         self._opposes = (teams[:, None] != teams).astype(np.float32)  # [seats, seats]: 1 for opponents
         self._shape = (num_matches, len(teams))
-        self.values = np.full(num_matches * len(teams), np.nan, np.float32)
+        bound = spec.reward_range[0] if spec.sparse_rewards and spec.reward_range is not None else np.nan
+        value, lowest = np.full((2, num_matches * len(teams)), np.nan, np.float32)
+        self.values = SeatValues(value, lowest, bound)
 
     def clear(self) -> None:
         """Remove the values of the last tick."""
-        self.values.fill(np.nan)
+        self.values.clear()
 
     def send(self, targets: np.ndarray, deciding_observers: np.ndarray | None = None) -> None:
         """Send observers the mean value of the opponents that decided on this tick, if there are any.
@@ -50,18 +53,28 @@ class OpponentValues:
                 not known yet. A target gets NaN if all of its opponents that decide are such seats: their values will
                 belong to another position.
         """
-        values = self.values.reshape(self._shape)
-        known = ~np.isnan(values)
-        counts = known @ self._opposes  # [B, seats]: opponents with a value
-        sums = np.where(known, values, 0) @ self._opposes
-        means = np.divide(sums, counts, out=np.full(self._shape, np.nan, np.float32), where=counts > 0).ravel()
+        known = ~np.isnan(self.values.value.reshape(self._shape))
+        means, lowest = (self._mean_of_opponents(array, known) for array in (self.values.value, self.values.lowest))
         decided = known if deciding_observers is None else known | deciding_observers.reshape(self._shape)
         seat_ids = (targets & ((decided @ self._opposes).ravel() > 0)).nonzero()[0]
         for actor, chosen in self._seating.group_by_actor(seat_ids):
             for observer in self._observers:
                 if observer is actor:
                     own = seat_ids if chosen is None else seat_ids[chosen]
-                    observer.record_opponent_values(own, means[own])
+                    observer.record_opponent_values(own, means[own], lowest[own])
+
+    def _mean_of_opponents(self, array: np.ndarray, known: np.ndarray) -> np.ndarray:
+        """Return the mean of an array over the opponents of every seat with a value, NaN where there are none.
+
+        Args:
+            array: ``[B · seats] float32``; NaN counts as 0.
+            known: ``[B, seats] bool``, seats with a value.
+        """
+        counts = known @ self._opposes  # [B, seats]
+        sums = np.where(known, np.nan_to_num(array.reshape(self._shape)), 0) @ self._opposes
+        means = np.full(self._shape, np.nan, np.float32)
+        np.divide(sums, counts, out=means, where=counts > 0)
+        return means.ravel()
 
 
 @define
@@ -175,7 +188,7 @@ class ActorCalls:
         self.decisions += index.size
 
     def _collect_from_observers(self, values: OpponentValues, pending: list[_PendingDecision]) -> None:
-        deciding = np.zeros(values.values.size, bool)
+        deciding = np.zeros(values.values.value.size, bool)
         for decision in pending:
             deciding[decision.seats.seat_ids] = True
         values.send(deciding, deciding_observers=deciding)

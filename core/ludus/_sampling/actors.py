@@ -12,7 +12,7 @@ from attrs import define, field
 from ludus._sampling.recorder import Recorder
 from ludus._sampling.seats import SeatRewards, Seats
 from ludus.agent import Agent, EvaluatingAgent
-from ludus.algorithm import Decision, Policy, PolicyInput, Weights
+from ludus.algorithm import BoundedPolicy, Decision, Policy, PolicyInput, Weights
 from ludus.environment import Leaves
 from ludus.errors import ContractError
 from ludus.inference import Span
@@ -51,7 +51,7 @@ class AgentActor:
         actions, values = self.agent.act_and_evaluate(
             observation, action_mask=mask, seat_ids=seats.seat_ids, rng=self.rng
         )
-        seats.values[seats.seat_ids] = values
+        seats.values.store(seats.seat_ids, values, seats.values.bound)
         return actions
 
     def end_seats(self, seats: Seats, rewards: SeatRewards, *, terminated: np.ndarray, truncated: np.ndarray) -> None:
@@ -185,8 +185,15 @@ class PolicyActor:
         decision = self.policy.act(inputs, rng=self.rng)
         store_state(self._state, seats.seat_ids, decision.state)
         if seats.values is not None and decision.value is not None:
-            seats.values[seats.seat_ids] = decision.value
+            lowest = self._lowest_values(seats.values.bound, seats.seat_ids.size, spans)
+            seats.values.store(seats.seat_ids, decision.value, lowest)
         return decision
+
+    def _lowest_values(self, bound: float, rows: int, spans: Sequence[Span]) -> np.ndarray | float:
+        """Return the lowest values of the policy; those of the game unless an interface may change the rewards."""
+        if self.interface is None and not np.isnan(bound):
+            return bound
+        return self.policy.lowest_values(rows, spans) if isinstance(self.policy, BoundedPolicy) else np.nan
 
     def raw_action(self, action: np.ndarray, seat_ids: np.ndarray) -> np.ndarray:
         """Return the environment's actions for the actions that the policy chose."""
@@ -236,9 +243,9 @@ class LiveActor(PolicyActor):
         if isinstance(self.interface, ScheduledInterface):
             self.interface.set_progress(progress)
 
-    def record_opponent_values(self, seat_ids: np.ndarray, values: np.ndarray) -> None:
-        """Record the opponents' values ``[n] float32`` of the positions that decisions of these seats led to."""
-        self.recorder.record_opponent_values(self._trajectories[seat_ids], values)
+    def record_opponent_values(self, seat_ids: np.ndarray, values: np.ndarray, lowest: np.ndarray) -> None:
+        """Record the opponents' values of the positions that decisions of these seats led to; see `ValueObserver`."""
+        self.recorder.record_opponent_values(self._trajectories[seat_ids], values, lowest)
 
     def start_matches(self, seat_ids: np.ndarray) -> None:
         """Clear the state of these seats and open a trajectory for each."""

@@ -139,18 +139,24 @@ class Recorder:
                 )
             target[rows] = np.ndarray(rows.size, target.dtype, whole.data)
 
-    def record_opponent_values(self, trajectories: np.ndarray, values: np.ndarray) -> None:
+    def record_opponent_values(self, trajectories: np.ndarray, values: np.ndarray, lowest: np.ndarray) -> None:
         """Write the opponents' values ``[n] float32`` to all decisions of n trajectories that wait for one.
 
         After the call none of them waits, even if its value is NaN. Decisions of earlier blocks are not changed.
+
+        Args:
+            trajectories: ``[n]``.
+            values: For fields of source ``"opponents"``.
+            lowest: ``[n] float32``, for fields of source ``"opponent-minima"``.
         """
+        sources = {"opponents": values, "opponent-minima": lowest}
         end = self._position[trajectories]
         waiting = end - self._num_valued[trajectories]
         for back in range(1, int(waiting.max(initial=0)) + 1):
             chosen = waiting >= back
             rows = (end[chosen] - back) * self.num_trajectories + trajectories[chosen]
-            for name in self.layout.opponent_fields:
-                self._entries[name][rows] = values[chosen]
+            for name, source in self.layout.opponent_fields.items():
+                self._entries[name][rows] = sources[source][chosen]
         self._num_valued[trajectories] = end
 
     def assign_rewards(self, trajectories: np.ndarray, *, reward: np.ndarray, elapsed_ticks: np.ndarray) -> np.ndarray:

@@ -10,6 +10,30 @@ from attrs import define, field
 from ludus.environment import RoleTick
 
 
+@define(eq=False)
+class SeatValues:
+    """The values that actors compute on one tick, by seat id.
+
+    Args:
+        value: ``[all seats] float32``; NaN where no actor computed a value.
+        lowest: ``[all seats] float32``, the lowest value that the actor may compute; NaN where that is unknown.
+        bound: Lowest value of an actor that learned from the rewards of the environment; NaN if it is unknown.
+    """
+
+    value: np.ndarray
+    lowest: np.ndarray
+    bound: float
+
+    def clear(self) -> None:
+        """Remove all values."""
+        self.value.fill(np.nan)
+
+    def store(self, seat_ids: np.ndarray, value: np.ndarray, lowest: np.ndarray | float) -> None:
+        """Write the values ``[n]`` of seats, and the lowest ones that are possible."""
+        self.value[seat_ids] = value
+        self.lowest[seat_ids] = lowest
+
+
 @define
 class Seats:
     """The seats of one role that one actor decides for on a tick, ordered by match index, then by seat.
@@ -19,7 +43,7 @@ class Seats:
         index: ``[n]`` match index · S + seat, where S is the number of seats of the role.
         seat_ids: ``[n]`` seat ids, which count the seats of all roles.
         slots: ``[n]`` slot of the model that decides for each seat; 0 for actors with a single model.
-        values: ``[all seats] float32`` buffer for the values that actors compute, by seat id; None if nothing reads it.
+        values: Buffer for the values that actors compute; None if nothing reads it.
         ascending: Whether `index` is ascending.
     """
 
@@ -27,7 +51,7 @@ class Seats:
     index: np.ndarray
     seat_ids: np.ndarray
     slots: np.ndarray
-    values: np.ndarray | None = None
+    values: SeatValues | None = None
     ascending: bool = True
 
     @property
@@ -80,8 +104,11 @@ class Actor(Protocol):
 class ValueObserver(Actor, Protocol):
     """An actor that records the values that its opponents compute."""
 
-    def record_opponent_values(self, seat_ids: np.ndarray, values: np.ndarray) -> None:
+    def record_opponent_values(self, seat_ids: np.ndarray, values: np.ndarray, lowest: np.ndarray) -> None:
         """Record the opponents' values ``[n] float32`` of the positions that decisions of these seats led to.
 
-        NaN: no opponent evaluates this position.
+        Args:
+            seat_ids: ``[n]``.
+            values: NaN where no opponent evaluates the position.
+            lowest: ``[n] float32``, the lowest values that these opponents may compute.
         """

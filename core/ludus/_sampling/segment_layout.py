@@ -24,14 +24,14 @@ class SegmentLayout:
         decisions: T, the maximal length of a segment.
         arrays: Shape and dtype of one entry by flat name, as in `SegmentBatch.arrays`.
         state: Shape and dtype of the recurrent state leaves of one trajectory.
-        opponent_fields: Flat names of the arrays that hold values of opponents.
+        opponent_fields: `Field.source` of the arrays that samplers fill with values of opponents, by flat name.
         labels: Number of choices of every action label; empty for continuous actions.
     """
 
     decisions: int
     arrays: Shapes
     state: Shapes = field(factory=dict)
-    opponent_fields: tuple[str, ...] = ()
+    opponent_fields: Mapping[str, str] = field(factory=dict)
     labels: tuple[int, ...] = ()
 
     @classmethod
@@ -50,7 +50,7 @@ class SegmentLayout:
             decisions=decisions,
             arrays={**_role_arrays(role), **_field_arrays(fields), **_MARKS},
             state={name: (leaf.shape[1:], leaf.dtype) for name, leaf in (state or {}).items()},
-            opponent_fields=tuple(f"extras/{extra.name}" for extra in fields if extra.source == "opponents"),
+            opponent_fields={f"extras/{extra.name}": extra.source for extra in fields if extra.source != "policy"},
             labels=label_sizes(role.action_space),
         )
 

@@ -92,9 +92,9 @@ def check_fields(algorithm: Algorithm) -> None:
     fields = expect_type(tuple, algorithm.fields, "fields")
     names = [expect_type(Field, declared, "fields").name for declared in fields]
     require(len(set(names)) == len(names), f"fields {names} are not unique")
-    opponent_fields = [(field.shape, field.dtype) for field in fields if field.source == "opponents"]
+    opponent_fields = [(field.shape, field.dtype) for field in fields if field.source != "policy"]
     scalar = all(field == ((), "float32") for field in opponent_fields)
-    require(scalar, "fields of source 'opponents' must be scalar float32")
+    require(scalar, "fields that samplers fill with opponents' values must be scalar float32")
     require(algorithm.segment_decisions >= 1, "segment_decisions must be at least 1")
 
 

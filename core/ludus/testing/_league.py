@@ -65,6 +65,7 @@ class FakeLeague:
         elapsed_s: Seconds of training.
         progress: Share of the training budget that is used, in [0, 1].
         frozen: Time at which models were frozen, in seconds of training; default: 0.
+        freeze_reasons: Why rules requested models; default: "requested".
     """
 
     players: Mapping[str, PlayerView] = field(converter=_by_name)
@@ -77,10 +78,15 @@ class FakeLeague:
     elapsed_s: float = 0.0
     progress: float = 0.0
     frozen: Mapping[str, float] = field(factory=dict)
+    freeze_reasons: Mapping[str, str] = field(factory=dict)
 
     def frozen_s(self, model: str) -> float:
         """Return the time at which a model was frozen, in seconds of training."""
         return self.frozen.get(model, 0.0)
+
+    def freeze_reason(self, model: str) -> str:
+        """Return why a rule requested a model."""
+        return self.freeze_reasons.get(model, "requested")
 
     def pool(self, name: str) -> tuple[str, ...]:
         """Return the models of a pool, oldest first."""

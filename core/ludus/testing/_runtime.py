@@ -63,6 +63,7 @@ class LeagueRunner:
         self._coordinator_endpoint = self._endpoint(COORDINATOR)
         run = self._context()
         self.coordinator = make_coordinator(run, self.store, link=self._coordinator_endpoint, clock=self.clock)
+        self.coordinator.start()
         try:
             for spec in plan_workers(run.config, cores=1):
                 self.start(spec.name)

@@ -165,7 +165,7 @@ def synthetic_batch(
 
     opponent_values = {}
     for declared in algorithm.fields:
-        if declared.source == "opponents":
+        if declared.source != "policy":
             values = rng.standard_normal(steps * segments, dtype=np.float32)
             opponent_values[declared.name] = np.where(rng.random(values.size) < 0.3, np.float32(np.nan), values)
 

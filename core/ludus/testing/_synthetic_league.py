@@ -92,6 +92,7 @@ class SyntheticLeague:
     _payoffs: Payoffs = field(init=False)
     _rng: np.random.Generator = field(init=False)
     _frozen_s: dict[str, float] = field(init=False, factory=dict)
+    _freeze_reasons: dict[str, str] = field(init=False, factory=dict)
     _scheduler: ShareScheduler = field(init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -118,6 +119,10 @@ class SyntheticLeague:
     def frozen_s(self, model: str) -> float:
         """Return the step at which a model was frozen."""
         return self._frozen_s[model]
+
+    def freeze_reason(self, model: str) -> str:
+        """Return why a rule requested a model; empty for all other models."""
+        return self._freeze_reasons.get(model, "")
 
     def team(self, participant: str) -> int | None:
         """Return the team of a player or model; None for anchors, which can play in any team."""
@@ -160,18 +165,21 @@ class SyntheticLeague:
             self._apply([change for rule in self.rules for change in rule.decide(self, self._rng)])
         return name
 
-    def freeze(self, player: str, strategy: np.ndarray | None = None, *, reset_from: str | None = None) -> str:
+    def freeze(
+        self, player: str, strategy: np.ndarray | None = None, *, reset_from: str | None = None, reason: str = ""
+    ) -> str:
         """Freeze a model of a player and return its name.
 
         Args:
             player: Player to freeze.
             strategy: Strategy of the model; None: the one that the player has learned.
             reset_from: For a player reset: the model to start from, or empty for the start strategy.
+            reason: Why a rule requested it.
         """
         view = self._views[player]
         model, learned = f"{player}@{len(view.models) + 1}", self.strategies.pop(view.live)
         self.strategies[model] = learned if strategy is None else np.asarray(strategy, np.float64)
-        self._frozen_s[model] = self.elapsed_s
+        self._frozen_s[model], self._freeze_reasons[model] = self.elapsed_s, reason
         view = attrs.evolve(view, live=f"{model}+", models=(*view.models, model), frozen_decisions=view.decisions)
         if reset_from is not None:
             learned = self.strategies[reset_from].copy() if reset_from else self._start_strategy(player)
@@ -240,9 +248,9 @@ class SyntheticLeague:
                         self._scheduler.rejoin(player, [name for name, view in self._views.items() if view.share])
                     self._views[player] = attrs.evolve(self._views[player], share=share)
                 case Freeze(player=player, reason=reason):
-                    self.reasons.append(f"{self.freeze(player)}: {reason}")
+                    self.reasons.append(f"{self.freeze(player, reason=reason)}: {reason}")
                 case Reset(player=player, reason=reason, init=init):
-                    self.reasons.append(f"{self.freeze(player, reset_from=init)}: {reason}")
+                    self.reasons.append(f"{self.freeze(player, reset_from=init, reason=reason)}: {reason}")
                 case PoolChange():
                     self._change_pools([change])
 

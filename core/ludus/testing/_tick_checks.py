@@ -67,6 +67,8 @@ class TickChecker:
             role_tick = tick.roles[role.name]
             seats = ended[:, None] if role_tick.truncated is None else ended[:, None] | role_tick.truncated
             self._check_role(role, role_tick, seats & (indices is None))
+            if self.spec.sparse_rewards and indices is None:
+                self._check_sparse_rewards(role, role_tick, seats)
         if self.spec.zero_sum:
             self._check_zero_sum(tick)
         self._final_observations.record(tick, indices)
@@ -218,6 +220,11 @@ class TickChecker:
             for match, seat in _seats(~np.isclose(total, reward, rtol=1e-4, atol=1e-5)):
                 problem = f"the reward parts sum to {total[match, seat]:g}, the reward is {reward[match, seat]:g}"
                 self._fail(problem, role=role.name, seat=seat, match=match)
+
+    def _check_sparse_rewards(self, role: Role, role_tick: RoleTick, ended: np.ndarray) -> None:
+        for match, seat in _seats((role_tick.reward != 0) & ~ended):
+            problem = f"reward {role_tick.reward[match, seat]:g} before the end; sparse_rewards is declared, expected 0"
+            self._fail(problem, role=role.name, seat=seat, match=match)
 
     def _check_mask(self, role: Role, role_tick: RoleTick) -> None:
         masked = self._masked.setdefault(role.name, role_tick.action_mask is not None)

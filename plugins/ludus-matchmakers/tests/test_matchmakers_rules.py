@@ -194,6 +194,39 @@ def test_an_exploiter_begins_when_there_is_a_main_agent():
     assert decide(attrs.evolve(RULE, share=2.0), league) == [Share(player="exploiter", share=2.0)]
 
 
+@pytest.mark.parametrize(("after", "models", "starts"), [(0, 0, True), (1, 0, False), (1, 1, True), (2, 1, False)])
+def test_exploiters_start_after_converged_models(after, models, starts):
+    """One by default: an exploiter never trains against a main agent that has not converged."""
+    rule, league = attrs.evolve(RULE, exploiters_after=after), generations(main=models, anchors=("weak",))
+    assert decide(rule, league) == ([] if starts else [Share(player="exploiter", share=0.0)])
+    waiting = generations(main=models, anchors=("weak",), exploiter={"share": 0.0})
+    assert decide(rule, waiting) == ([Share(player="exploiter", share=1.0)] if starts else [])
+
+
+def test_models_that_no_rule_requested_have_not_converged():
+    """The last model of an interrupted session starts no exploiter, and ends no generation."""
+    interrupted = {"freeze_reasons": {"main@1": ""}}
+    league = attrs.evolve(generations(anchors=("weak",)), **interrupted)
+    assert decide(RULE, league) == [Share(player="exploiter", share=0.0)]
+    beaten = {("main@1+", "main@1"): (10, 0, 0), ("main@1+", "weak"): (10, 0, 0)}
+    assert decide(RULE, attrs.evolve(league, results=beaten))[0] == Freeze(
+        player="main", reason="converged: beats 2 with 1.00 or more"
+    )
+    assert latest_opponent(league, requested=True) == "main@1+"
+    assert latest_opponent(league, requested=False) == "main@1"
+    later = attrs.evolve(generations(main=3), freeze_reasons={"main@3": ""})
+    assert latest_opponent(later, requested=True) == "main@2"
+
+
+def latest_opponent(league, **options):
+    """Return the opponent of the exploiter."""
+    return (
+        LatestFrozen(against=("main",), **options)
+        .next_fixture(league, "exploiter", np.random.default_rng(0))
+        .opponents[0]
+    )
+
+
 def test_a_converged_exploiter_is_reset():
     """At 85 % against the newest model; not at less, and not by what it wins against live weights."""
     results = {("exploiter@0+", "main@1"): (17, 0, 3)}

@@ -183,6 +183,7 @@ def test_gradients_reach_back_through_the_segment(ppo):
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-2, eps=1e-5)
     optimizer.step()
     trainer.update(batch, progress=0.0)
+    model.value_min.fill_(min(0.0, batch.extras["value"][batch.trainable()].min()))
     for name, array in trainer.weights().items():
         np.testing.assert_allclose(array, model.state_dict()[name], rtol=1e-3, atol=1e-5, err_msg=name)
 

@@ -11,6 +11,8 @@ import pytest
 import torch
 from gymnasium import spaces
 from ludus import ContractError, ModelError
+from ludus.algorithm import BoundedPolicy
+from ludus.inference import Span
 
 BUTTON_AND_MOVE = spaces.MultiDiscrete([3, 4])
 
@@ -51,8 +53,27 @@ def test_one_update_is_the_textbook_one(make_ppo, make_batch):
     loss.backward()
     torch.nn.utils.clip_grad_norm_(model.parameters(), 0.3)
     optimizer.step()
+    model.value_min.fill_(min(0.0, batch.extras["value"][batch.trainable()].min()))
     for name, array in trainer.weights().items():
         np.testing.assert_allclose(array, model.state_dict()[name], rtol=1e-4, atol=1e-6, err_msg=name)
+
+
+def test_the_lowest_value_is_kept_with_the_weights(make_ppo, make_batch):
+    """The minimum over all trainable decisions so far, at most 0: what exploiters shift their rewards by."""
+    ppo, lowest = make_ppo(), []
+    trainer = ppo.make_trainer(seed=1)
+    for value in (3.0, -1.5, -0.5, -4.0):
+        batch = make_batch(ppo)
+        batch.extras["value"][:] = value + np.arange(6)
+        batch.extras["value"][8] = -100.0  # bootstrap entries are no decisions
+        trainer.update(batch, progress=0.0)
+        lowest.append(float(trainer.weights()["value_min"]))
+    assert lowest == [0.0, -1.5, -1.5, -4.0]
+    policy = ppo.make_policy()
+    for slot in (0, 3):
+        policy.load(trainer.weights() | {"value_min": np.float32(-slot)}, slot=slot)
+    assert policy.lowest_values(3, [Span(0, 0, 1), Span(3, 1, 3)]).tolist() == [0, -3, -3]
+    assert isinstance(policy, BoundedPolicy)
 
 
 def test_samples_and_gradient_steps_are_counted_per_pass(make_ppo, make_batch):

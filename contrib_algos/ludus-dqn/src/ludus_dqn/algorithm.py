@@ -7,7 +7,7 @@ from ludus.algorithm import AlgorithmContext
 from ludus.errors import ContractError
 from ludus.segment import Field
 from ludus.spaces import label_sizes
-from ludus_minimax.reward import OPPONENT_VALUE
+from ludus_minimax.reward import MINIMAX_FIELDS
 
 from ludus_dqn.config import DQNConfig
 from ludus_dqn.networks import QNetwork
@@ -39,8 +39,8 @@ class DQN:
 
     @property
     def fields(self) -> tuple[Field, ...]:
-        """Return the opponents' evaluation for the Minimax Exploiter; otherwise nothing."""
-        return (Field(OPPONENT_VALUE, source="opponents"),) if self._config.minimax_alpha else ()
+        """Return the opponents' evaluations for the Minimax Exploiter; otherwise nothing."""
+        return MINIMAX_FIELDS if self._config.minimax_alpha else ()
 
     @property
     def segment_decisions(self) -> int:

@@ -24,7 +24,9 @@ class QNetwork(nn.Module):
         ContractError: The network is recurrent.
     """
 
-    epsilon: Tensor  # [] float32; a buffer, so that samplers receive it with the weights
+    # buffers, so that samplers receive them with the weights
+    epsilon: Tensor  # [] float32
+    value_min: Tensor  # [] float32: lowest V(s) = max_a Q(s, a) of a gradient step so far, at most 0
 
     def __init__(self, context: AlgorithmContext, actions: int, *, dueling: bool) -> None:
         super().__init__()
@@ -37,6 +39,7 @@ class QNetwork(nn.Module):
         if isinstance(self.network, RecurrentNetwork):
             raise ContractError("dqn does not support recurrent networks; choose a network without memory")
         self.register_buffer("epsilon", torch.zeros(()))
+        self.register_buffer("value_min", torch.zeros(()))
 
     def forward(self, observation: dict[str, Tensor]) -> Tensor:
         """Return Q(s, ·) ``[n, A] float32``."""

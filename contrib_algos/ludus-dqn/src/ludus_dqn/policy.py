@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from ludus.algorithm import Decision, PolicyInput, Weights
@@ -17,7 +17,7 @@ class DQNPolicy:
     """Chooses the best legal action, or with probability epsilon any legal action; see `ludus.algorithm.StackedPolicy`.
 
     Epsilon is part of the weights, so a frozen model explores as it did when it was frozen, unless it plays
-    deterministically.
+    deterministically. So is the lowest value that the model computed while it learned.
 
     Args:
         inference: Runtime of the network. The policy owns it.
@@ -28,6 +28,7 @@ class DQNPolicy:
         self._inference = inference
         self._role = role
         self._epsilon: dict[int, float] = {0: 0.0}  # by slot
+        self._value_min: dict[int, float] = {0: 0.0}
 
     def act(self, inputs: PolicyInput, *, rng: np.random.Generator, deterministic: bool = False) -> Decision:
         """Decide for n rows; `Decision.value` is the largest Q-value of a legal action.
@@ -39,7 +40,7 @@ class DQNPolicy:
         action = q.argmax(axis=1)
         value = q[np.arange(len(q)), action]
         if not deterministic:
-            exploring = np.flatnonzero(rng.random(len(q)) < self._epsilon_per_row(inputs.spans))
+            exploring = np.flatnonzero(rng.random(len(q)) < _per_row(self._epsilon, inputs.spans))
             if exploring.size:
                 # the argmax of independent uniform keys is uniform over the legal actions
                 keys = rng.random((exploring.size, q.shape[1]))
@@ -51,6 +52,10 @@ class DQNPolicy:
         """Return the largest Q-value of a legal action, ``[n] float32``."""
         value: np.ndarray = self._legal_q(inputs).max(axis=1)
         return value
+
+    def lowest_values(self, rows: int, spans: Sequence[Span]) -> np.ndarray:
+        """Return the lowest value while the model learned, ``[rows] float32``; see `ludus.algorithm.BoundedPolicy`."""
+        return np.broadcast_to(np.asarray(_per_row(self._value_min, spans), np.float32), rows)
 
     def initial_state(self, rows: int) -> Leaves:  # noqa: ARG002 - empty for any number of rows
         """Return an empty state: the networks are not recurrent."""
@@ -64,15 +69,19 @@ class DQNPolicy:
         """
         network = {name.removeprefix(_NETWORK): array for name, array in weights.items() if name.startswith(_NETWORK)}
         others = {name: array.shape for name, array in weights.items() if not name.startswith(_NETWORK)}
-        if others != {"epsilon": ()}:
-            raise ModelError(f"the saved arrays do not fit: expected epsilon () besides the network, got {others}")
+        if others != {"epsilon": (), "value_min": ()}:
+            raise ModelError(
+                f"the saved arrays do not fit: expected epsilon () and value_min () besides the network, got {others}"
+            )
         self._inference.load(network, slot=slot)
         self._epsilon[slot] = float(weights["epsilon"])
+        self._value_min[slot] = float(weights["value_min"])
 
     def drop(self, slot: int) -> None:
         """Remove the model in a slot."""
         self._inference.drop(slot)
         self._epsilon.pop(slot, None)
+        self._value_min.pop(slot, None)
 
     def _legal_q(self, inputs: PolicyInput) -> np.ndarray:
         """Return Q(s, ·) ``[n, A] float32``, with -inf for illegal actions."""
@@ -93,9 +102,9 @@ class DQNPolicy:
             )
         return np.where(mask, q, np.float32(-np.inf))
 
-    def _epsilon_per_row(self, spans: Sequence[Span]) -> np.ndarray | float:
-        """Return epsilon of every row, or one number for all rows."""
-        if not spans:
-            return self._epsilon[0]
-        epsilons = [self._epsilon[span.slot] for span in spans]
-        return np.repeat(epsilons, [span.stop - span.start for span in spans])
+
+def _per_row(by_slot: Mapping[int, float], spans: Sequence[Span]) -> np.ndarray | float:
+    """Return the number of every row, or one number for all rows."""
+    if not spans:
+        return by_slot[0]
+    return np.repeat([by_slot[span.slot] for span in spans], [span.stop - span.start for span in spans])

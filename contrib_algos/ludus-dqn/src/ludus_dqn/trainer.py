@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
-from typing import cast
 
 import numpy as np
 import torch
@@ -12,7 +10,7 @@ from attrs import frozen
 from ludus.environment import Role
 from ludus.network import update_statistics
 from ludus.segment import SegmentBatch
-from ludus_minimax.reward import OPPONENT_VALUE, choose_r_min, lowest_value, minimax_term, opponent_value
+from ludus_minimax.reward import OPPONENT_VALUE, minimax_term, opponent_value, shift
 from ludus_replay.gradient_step import Minibatch, StepResult
 from ludus_replay.layout import ReplayLayout
 from ludus_replay.optimizer import LossMinimizer
@@ -21,10 +19,10 @@ from ludus_replay.transitions import Transitions
 from torch import Tensor
 
 from ludus_dqn.config import DQNConfig
-from ludus_dqn.losses import td_loss, td_target
+from ludus_dqn.losses import masked, td_loss, td_target
 from ludus_dqn.networks import QNetwork
 
-_HAS_OPPONENT_VALUE = "has_opponent_value"
+_SHIFT = "opponent_shift"
 
 
 @frozen(kw_only=True)
@@ -53,7 +51,7 @@ class DQNTrainer(ReplayTrainer[DQNConfig, QNetwork]):
         self._minimizer = LossMinimizer(
             dict(model.named_parameters()), eps=config.adam_eps, max_grad_norm=config.max_grad_norm
         )
-        sums = (OPPONENT_VALUE, _HAS_OPPONENT_VALUE) if config.minimax_alpha else ()
+        sums = (OPPONENT_VALUE, _SHIFT) if config.minimax_alpha else ()
         super().__init__(
             config,
             model,
@@ -65,11 +63,7 @@ class DQNTrainer(ReplayTrainer[DQNConfig, QNetwork]):
             seed=seed,
             priority_exponent=config.priority_exponent if config.prioritized else None,
         )
-        self._state |= {
-            "gradient_steps": torch.tensor(0),
-            "decisions": torch.tensor(0),
-            "opponent_min": torch.tensor(math.inf, dtype=torch.float64),
-        }
+        self._state |= {"gradient_steps": torch.tensor(0), "decisions": torch.tensor(0)}
         model.epsilon.fill_(self._schedules(0.0).epsilon)
 
     def _schedules(self, progress: float) -> _Schedules:
@@ -85,50 +79,30 @@ class DQNTrainer(ReplayTrainer[DQNConfig, QNetwork]):
     # -- opponents' evaluations ------------------------------------------------------------------------------------
 
     def _columns_to_sum(self, batch: SegmentBatch) -> dict[str, np.ndarray]:
-        """Return the opponents' evaluations and where they exist, for the Minimax Exploiter."""
-        if not self._config.minimax_alpha:
+        """Return the opponents' evaluations and |R_min| of these opponents, for the Minimax Exploiter."""
+        config = self._config
+        if not config.minimax_alpha:
             return {}
         value = opponent_value(batch, algorithm="dqn")
         return {
             OPPONENT_VALUE: np.nan_to_num(value, nan=0.0),
-            _HAS_OPPONENT_VALUE: (~np.isnan(value)).astype(np.float32),
+            _SHIFT: shift(batch, value, kind=config.minimax_shift, fixed=config.minimax_r_min),
         }
 
-    def _track_opponent_minimum(self, batch: SegmentBatch) -> None:
-        """Update the lowest evaluation by an opponent [Minimax §4.2]."""
-        if self._config.minimax_alpha and self._config.minimax_shift == "tracked":
-            self._state["opponent_min"].clamp_(max=lowest_value(opponent_value(batch, algorithm="dqn")))
-
-    @property
-    def _r_min(self) -> float:
-        """Return R_min of eq. 4; 0 for no shift."""
-        config = self._config
-        return choose_r_min(
-            config.minimax_shift, fixed=config.minimax_r_min, tracked=float(self._state["opponent_min"])
-        )
-
-    def _minimax_reward(self, minibatch: Minibatch) -> Tensor:
-        """Return the term that eq. 3 and 4 add to the rewards with the current R_min, ``[n]``; ``[]`` for no term."""
-        config, sums = self._config, minibatch.transitions.sums
+    def _minimax_reward(self, transitions: Transitions[Tensor]) -> Tensor:
+        """Return the term that eq. 3 and 4 add to the rewards, ``[n]``; ``[]`` for no term."""
+        config, sums = self._config, transitions.sums
         if not config.minimax_alpha:
             return torch.zeros((), device=self._device)
-        r_min = cast("float", minibatch.scalars["r_min"])  # a tensor [], with the same operators
-        return minimax_term(
-            sums[OPPONENT_VALUE],
-            sums[_HAS_OPPONENT_VALUE],
-            alpha=config.minimax_alpha,
-            gamma=config.minimax_gamma,
-            r_min=r_min,
-        )
+        return minimax_term(sums[OPPONENT_VALUE], sums[_SHIFT], alpha=config.minimax_alpha, gamma=config.minimax_gamma)
 
     # -- gradient steps --------------------------------------------------------------------------------------------
 
     def _train(self, batch: SegmentBatch, *, progress: float) -> dict[str, float]:
         config = self._config
         self._state["decisions"] += batch.num_decisions
-        self._track_opponent_minimum(batch)
         schedules = self._schedules(progress)
-        scalars = self._step.scalars(learning_rate=schedules.learning_rate, r_min=self._r_min)
+        scalars = self._step.scalars(learning_rate=schedules.learning_rate)
 
         def step(rng: np.random.Generator) -> Tensor:
             transitions = self._replay.sample(config.minibatch_size, rng, beta=schedules.beta)
@@ -153,10 +127,13 @@ class DQNTrainer(ReplayTrainer[DQNConfig, QNetwork]):
         return metrics
 
     def _compute_step(self, minibatch: Minibatch) -> StepResult:
-        transitions, minimax_reward = minibatch.transitions, self._minimax_reward(minibatch)  # [n] or []
+        transitions = minibatch.transitions
+        minimax_reward = self._minimax_reward(transitions)  # [n] or []
         target = self._td_target(transitions, transitions.reward + minimax_reward)  # [n]
         weight = transitions.weight if self._config.prioritized else None
-        q = self._model(transitions.observation).gather(1, transitions.action).squeeze(1)  # [n]
+        all_q = self._model(transitions.observation)  # [n, A]
+        self._track_lowest_value(masked(all_q.detach(), transitions.action_mask))
+        q = all_q.gather(1, transitions.action).squeeze(1)  # [n]
         loss = td_loss(q, target, kind=self._config.loss, weight=weight)
         grad_norm = self._minimizer.step(loss, learning_rate=minibatch.scalars["learning_rate"])
         error = (q.detach() - target).abs()  # [n]
@@ -169,6 +146,11 @@ class DQNTrainer(ReplayTrainer[DQNConfig, QNetwork]):
         if self._config.minimax_alpha:
             metrics["minimax_reward"] = minimax_reward.mean()
         return StepResult(metrics, error)
+
+    def _track_lowest_value(self, legal_q: Tensor) -> None:
+        """Update min_s V(s), which exploiters of this player shift their rewards by [Minimax §4.2]."""
+        lowest = self._model.value_min
+        lowest.copy_(torch.minimum(lowest, legal_q.amax(dim=1).min()))
 
     @torch.no_grad()
     def _td_target(self, transitions: Transitions[Tensor], reward: Tensor) -> Tensor:

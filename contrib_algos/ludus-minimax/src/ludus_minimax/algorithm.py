@@ -7,7 +7,7 @@ from ludus.segment import Field
 from ludus_ppo.algorithm import PPO
 
 from ludus_minimax.config import MinimaxPPOConfig
-from ludus_minimax.reward import OPPONENT_VALUE
+from ludus_minimax.reward import MINIMAX_FIELDS
 from ludus_minimax.trainer import MinimaxPPOTrainer
 
 
@@ -30,7 +30,7 @@ class MinimaxPPO(PPO):
 
     @property
     def fields(self) -> tuple[Field, ...]:
-        """Return the fields of PPO and ``opponent_value []``, which samplers fill."""
+        """Return the fields of PPO and those of the reward, which samplers fill."""
         if not self._config.minimax_alpha:
             return super().fields
-        return (*super().fields, Field(OPPONENT_VALUE, source="opponents"))
+        return (*super().fields, *MINIMAX_FIELDS)

@@ -22,7 +22,8 @@ class MinimaxOptions:
     minimax_shift: str = option(
         "tracked",
         one_of("tracked", "fixed", "none"),
-        help="R_min, which keeps that term at most 0 (eq. 4): the lowest evaluation so far, minimax_r_min, or 0",
+        help="R_min, which keeps that term at most 0 (eq. 4): the lowest reward of a game of sparse rewards, else the "
+        "lowest evaluation by the opponent while it learned; minimax_r_min; or 0",
     )
     minimax_r_min: float = option(
         -1.0, between(-1e9, 1e9), help="lowest evaluation by the opponent, for minimax_shift = fixed"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 
 import attrs
@@ -18,7 +17,7 @@ from ludus_ppo.networks import ActorCritic
 from ludus_ppo.trainer import PPOTrainer
 
 from ludus_minimax.config import MinimaxPPOConfig
-from ludus_minimax.reward import choose_r_min, lowest_value, minimax_reward, opponent_value
+from ludus_minimax.reward import minimax_reward, opponent_value, shift
 
 
 class MinimaxPPOTrainer(PPOTrainer):
@@ -47,7 +46,6 @@ class MinimaxPPOTrainer(PPOTrainer):
         )
         self._options = config
         self._added_mean = 0.0  # mean of R' - R over the latest batch
-        self._state["opponent_min"] = torch.tensor(math.inf, dtype=torch.float64)
 
     def update(self, batch: SegmentBatch, *, progress: float) -> UpdateResult:
         """Learn from a batch; see `PPOTrainer.update`.
@@ -61,16 +59,15 @@ class MinimaxPPOTrainer(PPOTrainer):
         return attrs.evolve(result, metrics={**result.metrics, "minimax_reward": self._added_mean})
 
     def _reward(self, batch: SegmentBatch, group: Group) -> np.ndarray:
-        """Return R' ``[T+1, N] float32``, shifted by the lowest evaluation so far if it is tracked."""
-        options, tracked = self._options, self._state["opponent_min"]
+        """Return R' ``[T+1, N] float32``."""
+        options = self._options
         value = opponent_value(batch, algorithm="minimax-ppo")
-        tracked.clamp_(max=group.least(lowest_value(value)))
         reward = minimax_reward(
             batch.reward,
             value,
+            shift(batch, value, kind=options.minimax_shift, fixed=options.minimax_r_min),
             alpha=options.minimax_alpha,
             gamma=options.minimax_gamma,
-            r_min=choose_r_min(options.minimax_shift, fixed=options.minimax_r_min, tracked=float(tracked)),
         )
         added = torch.tensor((reward - batch.reward)[batch.trainable()].mean())
         group.mean([added], weight=batch.num_decisions)

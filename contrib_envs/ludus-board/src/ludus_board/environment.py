@@ -41,6 +41,7 @@ def _spec(rules: Rules) -> EnvironmentSpec:
         constant_sum=True,
         perfect_information=True,
         reward_range=(-1.0, 1.0),
+        sparse_rewards=True,
     )
 
 

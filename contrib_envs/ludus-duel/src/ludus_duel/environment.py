@@ -112,6 +112,7 @@ def _spec(config: DuelConfig, max_ticks: int) -> EnvironmentSpec:
         symmetric=True,
         perfect_information=True,
         reward_range=(-1.0 - config.hit_taken, 1.0 + config.hit_given),
+        sparse_rewards=not (config.hit_taken or config.hit_given),
     )
 
 

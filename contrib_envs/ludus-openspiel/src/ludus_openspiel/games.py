@@ -146,6 +146,7 @@ def make_spec(game: str, *, observation: str, max_ticks: int) -> OpenSpielSpec:
         constant_sum=players == 2,
         perfect_information=kind.information == types.Information.PERFECT_INFORMATION,
         reward_range=(loaded.min_utility(), loaded.max_utility()) if at_the_end else None,
+        sparse_rewards=at_the_end,
         game=game,
         tensor=tensor,
     )

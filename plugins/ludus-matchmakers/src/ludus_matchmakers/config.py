@@ -114,8 +114,15 @@ class MinimaxMainConfig(MatchmakerConfig):
 class LatestFrozenConfig(MatchmakerConfig):
     """Options of ``latest-frozen``."""
 
+    PRESETS: ClassVar[Presets] = {"minimax": {"requested": True}}  # [Minimax §5.3]
+
     against: tuple[str, ...] = option(
         (), help="Players whose newest models to meet; empty: all others in a symmetric game, the other side otherwise."
+    )
+    requested: bool = option(
+        False,
+        help="Meet only models that a rule requested, such as those of a converged main agent, and not the last one of "
+        "an interrupted session.",
     )
 
 

@@ -47,6 +47,11 @@ class GenerationsConfig:
     converged: float = option(0.85, between(0.0, 1.0), help="Recent win rate at which a player has converged.")
     enough_matches: float = option(100, between(1, 300), help=_ENOUGH)
     share: float = option(1.0, above(0.0), help="Share of an exploiter that trains.")
+    exploiters_after: int = option(
+        1,
+        at_least(0),
+        help="Converged models of the main agent before exploiters start, which wait with share 0; 0: at once.",
+    )
 
 
 @frozen(kw_only=True)

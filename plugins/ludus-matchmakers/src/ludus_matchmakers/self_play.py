@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 from attrs import define
-from ludus.matchmaker import LeagueView, Pairing
+from ludus.matchmaker import LeagueView, Pairing, PlayerView
 
 from ludus_matchmakers.common import PoolKeeper
 from ludus_matchmakers.tools import (
@@ -46,15 +46,17 @@ class LatestSelfPlay(PoolKeeper):
 
 @define
 class LatestFrozen(PoolKeeper):
-    """Chooses the newest frozen model of other players, as an exploiter of a main agent does [Minimax §5.2].
+    """Chooses the newest frozen model of other players, as an exploiter of a main agent does [Minimax §5.3].
 
     The live weights of a player are used while it has no model.
 
     Args:
         against: Players to choose from; empty: all others in a symmetric game, the other side otherwise.
+        requested: Whether to choose only models that a rule requested.
     """
 
     against: Sequence[str] = ()
+    requested: bool = False
 
     def next_fixture(self, league: LeagueView, player: str, rng: np.random.Generator) -> Pairing:
         """Return the newest models."""
@@ -63,9 +65,14 @@ class LatestFrozen(PoolKeeper):
         for team in other_teams(league, player):
             against = self.against or (others if team is None else ())
             views = [league.players[name] for name in opponent_players(league, player, team, against=against)]
-            newest = [view.models[-1] if view.models else view.live for view in views]
+            newest = [self._newest_model(league, view) or view.live for view in views]
             opponents.append(choose_uniformly(newest or fallback_opponents(league, player, team), rng))
         return Pairing(opponents=tuple(opponents), reason="latest-frozen")
+
+    def _newest_model(self, league: LeagueView, view: PlayerView) -> str:
+        """Return the newest model of a player that may be chosen; empty without one."""
+        models = reversed(view.models)
+        return next((model for model in models if not self.requested or league.freeze_reason(model)), "")
 
 
 @define

@@ -25,6 +25,7 @@ class ActorCritic(nn.Module):
     """
 
     value_scale: Tensor | None  # [values, 2] float32: mean and deviation of the returns of each head
+    value_min: Tensor  # [] float32: lowest value of a decision that was learned from, at most 0; of the first head
 
     def __init__(
         self,
@@ -50,6 +51,7 @@ class ActorCritic(nn.Module):
         size = distribution.log_std_size
         self.log_std = nn.Parameter(torch.full((size,), initial_log_std)) if size else None
         self.register_buffer("value_scale", torch.tensor([[0.0, 1.0]] * len(values)) if normalize_value else None)
+        self.register_buffer("value_min", torch.zeros(()))
 
     @property
     def recurrent(self) -> RecurrentNetwork | None:

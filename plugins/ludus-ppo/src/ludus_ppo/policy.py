@@ -23,7 +23,8 @@ class PPOPolicy:
         inference: Inference runtime of the network; the policy owns it.
         distribution: Action distribution of the policy.
         values: Value heads. Other agents that evaluate positions by this policy get the value of the first one.
-        own: Arrays of the model besides those of the network, for slot 0: ``"log_std"``, ``"value_scale"``.
+        own: Arrays of the model besides those of the network, for slot 0: ``"log_std"``, ``"value_scale"``,
+            ``"value_min"``.
         initial_state: State of a recurrent network at the start of a match, leaves ``[1, …]``.
     """
 
@@ -59,6 +60,10 @@ class PPOPolicy:
         """Return the values ``[n] float32``; 0 if the critic needs privileged leaves and there are none."""
         parameters, values, _ = self._forward(inputs)
         return values.get(self._values[0], np.zeros(len(parameters), np.float32))
+
+    def lowest_values(self, rows: int, spans: Sequence[Span]) -> np.ndarray:
+        """Return the lowest value while the model learned, ``[rows] float32``; see `ludus.algorithm.BoundedPolicy`."""
+        return self._per_row("value_min", rows, spans)
 
     def probabilities(self, observation: Leaves, *, action_mask: np.ndarray | None, state: Leaves) -> np.ndarray:
         """Return the probability of every choice, ``[n, A] float32``, the labels side by side.

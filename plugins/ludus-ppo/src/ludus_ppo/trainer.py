@@ -119,6 +119,7 @@ class PPOTrainer:
             trainable = self._trainable_decisions(batch)
             targets = self._estimate_targets(batch, trainable)
             self._update_value_scale(targets, trainable)
+            self._track_lowest_value(batch, trainable)
             source = self._make_source(batch, trainable, targets.columns())
             passes = self._run_passes(source, schedule)
             metrics = batch_metrics(batch, targets, self._signals, trainable=trainable, group=self._group)
@@ -179,6 +180,11 @@ class PPOTrainer:
             mask = torch.from_numpy(trainable)
             returns = [targets.returns[signal.head][mask] for signal in self._signals]
             update_value_scale(self._model.value_scale, self._state["value_moments"], returns, self._group)
+
+    def _track_lowest_value(self, batch: SegmentBatch, trainable: np.ndarray) -> None:
+        """Update min_s V(s), which exploiters of this player shift their rewards by [Minimax §4.2]."""
+        lowest = float(batch.extras[self._signals[0].head].min(where=trainable, initial=0.0))
+        self._model.value_min.clamp_(max=self._group.least(lowest))
 
     def _make_source(
         self,
