@@ -83,7 +83,9 @@ class League:
             if parse(record.change.model).player in self.players:  # others have left the configuration
                 _change_pool(self.pools, record.change)
         for (kind, a, b), count in self.store.payoffs.totals().items():
-            self._add_payoff(kind, a, b, count)
+            self._payoffs.add(a, b, count)
+            if _is_rated(kind, a, b):
+                self._ratings.add(a, b, count)
         self._ratings.replay(0, self.store.matches.records(kind="eval"))
         counters, shares = self.store.counters(), MatchmakingState.load(self.store).shares
         for name, view in self.players.items():
@@ -192,17 +194,14 @@ class League:
         """
         recorded = self.store.matches.add_results(arrays)
         for (kind, a, b), count in recorded.payoffs.items():
-            self._add_payoff(kind, a, b, count)
+            self._payoffs.add(a, b, count)
+            if _is_rated(kind, a, b):
+                self._ratings.add(a, b, count)
             if a.endswith("+") and self.roster.is_current(a) and self.roster.is_current(b):
                 self._payoffs.add_recent(parse(a).player, live_player(b), count)
         if rated := [new.fixture.id for new in recorded.fixtures if new.fixture.kind == "eval"]:
             self._ratings.replay(min(rated), self.store.matches.records(kind="eval", first=min(rated)))
         return recorded
-
-    def _add_payoff(self, kind: str, a: str, b: str, count: np.ndarray) -> None:
-        self._payoffs.add(a, b, count)
-        if kind == "eval" and not (a.endswith("+") or b.endswith("+")):
-            self._ratings.add(a, b, count)
 
     def freeze(self, player: str, *, hash: str, decisions: int, version: int, manifest: Mapping[str, Any]) -> str:
         """Add the next frozen model of a player, whose file is on the disk, and return its name."""
@@ -270,3 +269,8 @@ class _NoRatings:
     def rating(self, participant: str) -> Rating:  # noqa: ARG002 - the protocol's signature
         """Return the prior."""
         return Rating(0.0, math.inf, 0)
+
+
+def _is_rated(kind: str, a: str, b: str) -> bool:
+    """Return whether results of two participants count for ratings."""
+    return kind == "eval" and not (a.endswith("+") or b.endswith("+"))
