@@ -173,6 +173,10 @@ def _sequence(value: object, kind: Any) -> Any:
     return made(_structure_items((i, item, item_kind) for i, item in enumerate(value)))
 
 
+def _is_mapping(kind: Any) -> bool:
+    return (get_origin(kind) or kind) in (dict, Mapping)
+
+
 def _mapping(value: object, kind: Any) -> Any:
     if not isinstance(value, Mapping):
         raise _mismatch("a table", value)
@@ -214,21 +218,12 @@ def _union(value: object, kind: Any) -> Any:
     raise _mismatch(_type_words(kind), value)
 
 
-def _make_converter() -> Converter:
-    converter = Converter(detailed_validation=False)
-    converter.register_structure_hook(bool, _strict(bool))
-    converter.register_structure_hook(int, _strict(int))
-    converter.register_structure_hook(float, _strict(float, int))
-    converter.register_structure_hook(str, _strict(str))
-    hooks: list[tuple[Callable[[Any], bool], Callable[[Any, Any], Any]]] = [
-        (_is_sequence, _sequence),
-        (lambda kind: (get_origin(kind) or kind) in (dict, Mapping), _mapping),
-        (_is_union, _union),
-        (attrs.has, _attrs_class),
-    ]
-    for predicate, hook in hooks:
-        converter.register_structure_hook_func(predicate, hook)
-    return converter
-
-
-converter = _make_converter()
+converter = Converter(detailed_validation=False)
+converter.register_structure_hook(bool, _strict(bool))
+converter.register_structure_hook(int, _strict(int))
+converter.register_structure_hook(float, _strict(float, int))
+converter.register_structure_hook(str, _strict(str))
+converter.register_structure_hook_func(_is_sequence, _sequence)
+converter.register_structure_hook_func(_is_mapping, _mapping)
+converter.register_structure_hook_func(_is_union, _union)
+converter.register_structure_hook_func(attrs.has, _attrs_class)
