@@ -1,7 +1,8 @@
 """Draw a match of a trained Connect Four model as an animated SVG.
 
 ``python docs/make_match_animation.py runs/demo`` plays the newest model of ``runs/demo`` against the anchor
-``minimax3`` and writes ``docs/match.svg``; ``--opponent``, ``--seed`` and ``--out`` change that.
+``minimax3`` and writes ``runs/demo/match.svg``; ``--opponent``, ``--seed`` and ``--out`` change that. The README shows
+``docs/match.svg``.
 """
 
 # ruff: noqa: INP001, T201 - a script, not a package
@@ -105,7 +106,7 @@ def main() -> int:
     parser.add_argument("run", type=Path, help="a run folder of Connect Four")
     parser.add_argument("--opponent", default="minimax3", help="the participant in the second seat")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--out", type=Path, default=Path(__file__).with_name("match.svg"))
+    parser.add_argument("--out", type=Path, help="file to write; default: match.svg in the run folder")
     options = parser.parse_args()
     try:
         with open_run(options.run) as run:
@@ -115,8 +116,9 @@ def main() -> int:
     except (LudusError, OSError) as error:
         print(error, file=sys.stderr)
         return 1
-    options.out.write_text(draw(boards, names), encoding="utf-8")
-    print(f"{options.out}: {len(boards) - 1} moves")
+    out = options.out or options.run / "match.svg"
+    out.write_text(draw(boards, names), encoding="utf-8")
+    print(f"{out}: {len(boards) - 1} moves")
     return 0
 
 

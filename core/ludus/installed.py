@@ -91,7 +91,7 @@ def default_agents(plugins: Plugins, environment: str) -> list[str]:
         for name, agent in plugins.components("agent").items()
         if (not agent.environments or environment in agent.environments) and not _needs_options(agent)
     ]
-    return sorted(names, key=lambda name: "random" not in name)
+    return sorted(names, key=lambda name: (name != "random", "random" not in name))
 
 
 def _needs_options(component: Component) -> bool:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import attrs
 import click
+import ludus
 import numpy as np
 import pytest
 from ludus.__main__ import cli
@@ -454,3 +455,21 @@ def test_a_match_becomes_an_animation():
     assert picture.count("<animate ") == 2
     assert ">a@1</text>" in picture
     assert ">b</text>" in picture
+
+
+def test_the_animation_is_written_into_the_run_folder(tmp_path, monkeypatch, capsys):
+    """No tracked file is overwritten unless --out names it."""
+    tables = {
+        "run": {"workers": 0, "decisions": 100},
+        "environment": {"name": "connect4"},
+        "sampling": {"matches": 4},
+        "players": {"main": {"algorithm": "dummy-gradient", "matchmaker": "dummy-uniform"}},
+        "anchors": {"random": {"agent": "random"}},
+        "evaluation": {"enabled": False, "final_matches": 0},
+    }
+    with ludus.train(tables, run_dir=tmp_path / "run"):
+        pass
+    monkeypatch.setattr("sys.argv", ["make_match_animation.py", str(tmp_path / "run"), "--opponent", "random"])
+    assert script("make_match_animation").main() == 0
+    assert str(tmp_path / "run" / "match.svg") in capsys.readouterr().out
+    assert "<animate " in (tmp_path / "run" / "match.svg").read_text(encoding="utf-8")

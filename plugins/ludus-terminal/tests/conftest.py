@@ -95,7 +95,9 @@ def computed(monkeypatch):
 
 def invoke(*arguments, code=0):
     """Run ``ludus league`` and return what it prints."""
-    result = CliRunner().invoke(command, [str(argument) for argument in arguments], catch_exceptions=False)
+    result = CliRunner(env={"COLUMNS": "120"}).invoke(
+        command, [str(argument) for argument in arguments], catch_exceptions=False
+    )
     assert result.exit_code == code, result.output
     return result.output
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -52,6 +53,13 @@ def test_every_plot_is_written(made, data, tmp_path):
         content = (tmp_path / "a" / "b" / f"{name}.png").read_bytes()
         assert content.startswith(b"\x89PNG")
         assert len(content) > 5000
+
+
+def test_plots_are_written_into_the_run_folder(made, data):
+    """The option --out is not needed."""
+    files = data("plot", made.folder)["files"]
+    assert f"{made.folder}/plots/payoffs.png" in files
+    assert all(Path(file).is_file() for file in files)
 
 
 def test_an_empty_league_has_no_plots(write, show, tmp_path):

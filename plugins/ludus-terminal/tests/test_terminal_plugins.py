@@ -20,6 +20,7 @@ def only_dummy(monkeypatch):
     """Load only ludus-dummy and the command."""
     monkeypatch.setenv(ALLOW_VARIABLE, "ludus-dummy,ludus-terminal")
     monkeypatch.setenv(BLOCK_VARIABLE, "")
+    monkeypatch.setenv("COLUMNS", "200")
 
 
 def run(capsys, *arguments):
@@ -146,8 +147,8 @@ def test_cells_are_aligned():
     assert columns([("a", "bb", "c"), ("ddd", "e", "")]) == "a    bb  c\nddd  e"
 
 
-def test_the_last_column_is_wrapped(monkeypatch):
-    """Wrapped lines are aligned, also if the row starts with empty cells."""
+def test_cells_are_wrapped(monkeypatch):
+    """Wrapped lines are aligned, also if the row starts with empty cells; the first column keeps its width."""
     monkeypatch.setenv("COLUMNS", "50")
     words = "one two three four five six seven eight nine ten"
     assert columns([("a", words), ("", words)]).splitlines() == [
@@ -156,3 +157,18 @@ def test_the_last_column_is_wrapped(monkeypatch):
         "   one two three four five six seven eight nine",
         "   ten",
     ]
+    lines = columns([("a-name-without-spaces", words, words)]).splitlines()
+    assert max(map(len, lines)) <= 50
+    assert lines[0].startswith("a-name-without-spaces  one two")
+
+
+@pytest.mark.parametrize("arguments", [(), ("-v",), *(("show", f"{kind}:{{}}") for kind in KINDS if kind != "command")])
+def test_output_fits_the_terminal(capsys, monkeypatch, arguments):
+    """Every installed component is shown within the width of the terminal."""
+    monkeypatch.setenv(ALLOW_VARIABLE, "")
+    monkeypatch.setenv("COLUMNS", "80")
+    kind = arguments[1].partition(":")[0] if len(arguments) > 1 else ""
+    names = load_plugins().components(kind) if kind else [""]
+    for name in names:
+        lines = run(capsys, *(argument.format(name) for argument in arguments)).splitlines()
+        assert [line for line in lines if len(line) > 80] == []

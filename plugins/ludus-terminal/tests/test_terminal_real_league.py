@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from click.testing import CliRunner
 from ludus.runs import open_run
 from ludus.testing import league_runner
+from ludus_terminal.league import league
 from ludus_terminal.verify import verify
 
 PLAYER = {
@@ -92,3 +94,15 @@ def test_a_resumed_league_has_the_promoted_model(folder, show):
     with open_run(folder) as run:
         assert list(run.pools["chosen"]) == ["main@1"]
         assert verify(run) == []
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["overview", "payoffs", "ratings", "mix", "matches", "lineage", "pools", "promote", "compare main@1 other@1"],
+)
+def test_tables_fit_100_columns(folder, command):
+    """Output to a file or pipe is at most 100 columns wide."""
+    name, *more = command.split()
+    result = CliRunner(env={"COLUMNS": ""}).invoke(league, [name, str(folder), *more], catch_exceptions=False)
+    assert result.exit_code == 0
+    assert [line for line in result.output.splitlines() if len(line) > 100] == []

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import importlib
 import json
-import sys
 from collections.abc import Callable
 from itertools import pairwise
 from operator import methodcaller
@@ -77,6 +76,7 @@ def _print(target: str, run: Path, *, as_json: bool, **options: object) -> Data:
     """
     from ludus.runs import open_run  # noqa: PLC0415 - --help must be fast
 
+    from ludus_terminal.output import output_width  # noqa: PLC0415 - as above
     from ludus_terminal.views import printable  # noqa: PLC0415 - as above
 
     module, _, name = target.partition(":")
@@ -88,7 +88,7 @@ def _print(target: str, run: Path, *, as_json: bool, **options: object) -> Data:
         return data
     from rich.console import Console  # noqa: PLC0415 - as above
 
-    console = Console(highlight=False, width=None if sys.stdout.isatty() else 120)
+    console = Console(highlight=False, width=output_width())
     for part in view.show(printable(data)):
         console.print(part)
     return data
@@ -162,13 +162,12 @@ def compare(run: Path, a: str, b: str, *, as_json: bool) -> None:
 @click.option(
     "--out",
     type=click.Path(file_okay=False, path_type=Path),
-    required=True,
-    help="Folder for PNG files; existing plots are replaced.",
+    help="Folder for PNG files, whose existing plots are replaced; default: RUN/plots.",
 )
 @_json
-def plot(run: Path, *, out: Path, as_json: bool) -> None:
+def plot(run: Path, *, out: Path | None, as_json: bool) -> None:
     """Draw payoffs, ratings, lineage, pools, opponents and shares as PNG files (needs matplotlib)."""
-    _print("plots:PLOTS", run, as_json=as_json, out=out)
+    _print("plots:PLOTS", run, as_json=as_json, out=run / "plots" if out is None else out)
 
 
 @league.command()

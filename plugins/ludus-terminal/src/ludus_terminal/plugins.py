@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import io
 import json
-import shutil
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -13,6 +13,8 @@ import click
 from ludus import Component, ConfigError, Plugins, load_plugins
 from ludus.hookspecs import KINDS
 from ludus.option import presets_of
+
+from ludus_terminal.output import output_width
 
 __all__ = ["columns", "plugins"]
 
@@ -53,13 +55,12 @@ def show(component: str, *, as_json: bool) -> None:
         data = {"kind": kind, **attrs.asdict(registered), **origin, "options": options, "presets": presets}
         click.echo(json.dumps(data, indent=2, default=repr))
         return
-    click.echo(f"{component}  {registered.summary}\nfrom {report.distribution} {report.version}, {registered.factory}")
-    if registered.environments:
-        click.echo(f"for {', '.join(registered.environments)}")
-    rows = [
-        (option["name"], option["type"], _default(option), option["expected"], option["help"]) for option in options
-    ]
-    click.echo(columns([("option", "type", "default", "expected", "meaning"), *rows]) if rows else "no options")
+    origin = f"from {report.distribution} {report.version}, {registered.factory}"
+    games = [f"for {', '.join(registered.environments)}"] if registered.environments else []
+    for line in (f"{component}  {registered.summary}", origin, *games):
+        click.echo(textwrap.fill(line, output_width(), break_on_hyphens=False))
+    rows = [(option["name"], option["type"], _default(option), _meaning(option)) for option in options]
+    click.echo(columns([("option", "type", "default", "meaning"), *rows]) if rows else "no options")
     if presets:
         click.echo(columns([("preset", "options"), *((name, _table(table)) for name, table in presets.items())]))
 
@@ -101,6 +102,10 @@ def _options(component: Component) -> list[dict[str, Any]]:
     return options
 
 
+def _meaning(option: dict[str, Any]) -> str:
+    return f"{option['help']} ({option['expected']})" if option["expected"] else str(option["help"])
+
+
 def _default(option: dict[str, Any]) -> str:
     return "required" if option["required"] else json.dumps(option["default"], default=repr)
 
@@ -110,16 +115,21 @@ def _table(options: Mapping[str, Any]) -> str:
 
 
 def columns(rows: Sequence[Sequence[str]]) -> str:
-    """Return rows as lines with aligned cells; the last column is wrapped to the width of the terminal.
+    """Return rows as lines with aligned cells, wrapped to the width of the terminal.
 
     Args:
-        rows: Cells; every row has the same number.
+        rows: Cells; every row has the same number. Cells of the first column are not wrapped.
     """
-    widths = [max(map(len, cells)) for cells in zip(*rows, strict=True)]
-    indent = " " * (sum(widths[:-1]) + 2 * (len(widths) - 1))
-    width = max(shutil.get_terminal_size((120, 1)).columns, len(indent) + 40)
-    lines = []
+    from rich.console import Console  # noqa: PLC0415 - --help must be fast
+    from rich.table import Table  # noqa: PLC0415 - as above
+    from rich.text import Text  # noqa: PLC0415 - as above
+
+    grid = Table.grid(padding=(0, 2))
+    for index in range(len(rows[0])):
+        grid.add_column(no_wrap=index == 0, overflow="fold")
     for cells in rows:
-        line = "  ".join(f"{cell:<{length}}" for cell, length in zip(cells, widths, strict=True)).rstrip()
-        lines.append(textwrap.fill(line, width, subsequent_indent=indent, break_on_hyphens=False))
-    return "\n".join(lines)
+        grid.add_row(*map(Text, cells))
+    console = Console(file=io.StringIO(), width=output_width())
+    with console.capture() as captured:
+        console.print(grid)
+    return "\n".join(line.rstrip() for line in captured.get().splitlines())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from rich.console import Console, RenderableType
 from rich.markup import escape
 from rich.table import Table
 
+from ludus_terminal.output import output_width
 from ludus_terminal.views import NEAR, printable, records_json
 
 __all__ = ["report"]
@@ -32,7 +32,7 @@ def report(run: Path, *, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(data, indent=2, default=_rating))
         return
-    console = Console(highlight=False, width=None if sys.stdout.isatty() else 120)
+    console = Console(highlight=False, width=output_width())
     for part in _show(printable(data)):
         console.print(part)
 

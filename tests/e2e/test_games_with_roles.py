@@ -1,0 +1,249 @@
+"""The commands play games with roles, with many teams, and with one team."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import ludus
+import pytest
+from ludus.__main__ import main
+
+GAMES = '''
+"""Small games of one against four, five against each other, and one team of three."""
+
+import numpy as np
+from gymnasium import spaces
+from pettingzoo import ParallelEnv
+
+
+class Hide(ParallelEnv):
+    """A hider whose cell the seeker names is found; the seeker wins if it finds two in four ticks."""
+
+    metadata = {"name": "hide_v0"}
+    possible_agents = ["hider_0", "hider_1", "hider_2", "hider_3", "seeker"]
+
+    def observation_space(self, agent):
+        return spaces.Box(0, 9, (2 if agent == "seeker" else 3,), np.float32)
+
+    def action_space(self, agent):
+        return spaces.Discrete(3 if agent == "seeker" else 2)
+
+    def observations(self):
+        everything = np.array([self.now, self.start, 1], np.float32)
+        return {agent: everything[: 2 if agent == "seeker" else 3] for agent in self.agents}
+
+    def reset(self, seed=None, options=None):
+        self.agents, self.now = self.possible_agents[:], 0
+        self.start = int(np.random.default_rng(seed).integers(3))
+        return self.observations(), {agent: {} for agent in self.agents}
+
+    def step(self, actions):
+        self.now += 1
+        asked = self.agents
+        found = [agent for agent in asked if agent != "seeker" and actions[agent] == actions["seeker"]]
+        rewards = {agent: -1.0 if agent in found else 0.0 for agent in asked}
+        rewards["seeker"] = float(len(found)) - 1.5
+        ended = self.now == 4
+        seen, infos = self.observations(), {agent: {} for agent in asked}
+        self.agents = [] if ended else asked
+        return seen, rewards, dict.fromkeys(asked, ended), dict.fromkeys(asked, False), infos
+
+
+class Bid(ParallelEnv):
+    """The highest of five bids wins."""
+
+    metadata = {"name": "bid_v0"}
+    possible_agents = [f"bidder_{i}" for i in range(5)]
+
+    def observation_space(self, agent):
+        return spaces.Box(0, 1, (1,), np.float32)
+
+    def action_space(self, agent):
+        return spaces.Discrete(4)
+
+    def reset(self, seed=None, options=None):
+        self.agents = self.possible_agents[:]
+        return {agent: np.zeros(1, np.float32) for agent in self.agents}, {agent: {} for agent in self.agents}
+
+    def step(self, actions):
+        asked, self.agents, best = self.agents, [], max(actions.values())
+        seen = {agent: np.ones(1, np.float32) for agent in asked}
+        rewards = {agent: float(actions[agent] == best) for agent in asked}
+        return seen, rewards, dict.fromkeys(asked, True), dict.fromkeys(asked, False), {agent: {} for agent in asked}
+
+
+class Meet(ParallelEnv):
+    """One team of three wins if all choose the same."""
+
+    metadata = {"name": "meet_v0"}
+    possible_agents = ["a_0", "a_1", "a_2"]
+
+    def observation_space(self, agent):
+        return spaces.Box(0, 1, (1,), np.float32)
+
+    def action_space(self, agent):
+        return spaces.Discrete(3)
+
+    def reset(self, seed=None, options=None):
+        self.agents = self.possible_agents[:]
+        return {agent: np.zeros(1, np.float32) for agent in self.agents}, {agent: {} for agent in self.agents}
+
+    def step(self, actions):
+        asked, self.agents = self.agents, []
+        met = float(len(set(actions.values())) == 1)
+        seen = {agent: np.ones(1, np.float32) for agent in asked}
+        rewards = dict.fromkeys(asked, met)
+        return seen, rewards, dict.fromkeys(asked, True), dict.fromkeys(asked, False), {agent: {} for agent in asked}
+'''
+
+PLAYER = {
+    "algorithm": "dummy-gradient",
+    "dummy-gradient": {"segment_decisions": 4, "batch_decisions": 64},
+    "matchmaker": "latest-self-play",
+    "freeze_every_decisions": 300,
+}
+HIDERS = {"seeker": ["seeker"], "hiders": ["hider_*"]}
+RUNS = {
+    "hide": (
+        {"id": "toy_roles:Hide", "teams": HIDERS},
+        {"seeker": {**PLAYER, "role": "seeker"}, "hider": {**PLAYER, "role": "hider", "freeze_every_decisions": 800}},
+    ),
+    "one_side": ({"id": "toy_roles:Hide", "teams": HIDERS}, {"hider": {**PLAYER, "role": "hider"}}),
+    "bid": ({"id": "toy_roles:Bid"}, {"main": PLAYER}),
+    "meet": ({"id": "toy_roles:Meet", "teams": {"all": ["*"]}, "outcome": "positive"}, {"main": PLAYER}),
+}
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory):
+    """Train a short run of every game and return the run folders by name."""
+    folder = tmp_path_factory.mktemp("roles")
+    (folder / "toy_roles.py").write_text(GAMES)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(folder))
+        for name, (game, players) in RUNS.items():
+            tables = {
+                "run": {"workers": 0, "decisions": 2500 if name == "hide" else 1000},
+                "environment": {"name": "pettingzoo", "pettingzoo": game},
+                "sampling": {"matches": 16},
+                "evaluation": {"matches": 16, "fixture_matches": 8, "final_matches": 8},
+                "players": players,
+                "anchors": {} if name == "bid" else {"random": {"agent": "random"}},
+            }
+            with ludus.train(tables, run_dir=folder / name):
+                pass
+        yield {name: folder / name for name in RUNS}
+
+
+@pytest.fixture
+def run(capsys, folders):
+    """Return a function that runs a command line, in which a run is named by its game, and returns its output."""
+
+    def command(line, *, status=0):
+        words = [str(folders.get(word, word)) for word in line.split()]
+        assert main(words) == status, capsys.readouterr()
+        captured = capsys.readouterr()
+        return captured.err if status else captured.out
+
+    return command
+
+
+def evaluation(run, line):
+    """Return the JSON of ``ludus eval``."""
+    return json.loads(run(f"eval {line} --matches 20 --json"))
+
+
+@pytest.mark.parametrize("order", ["hider@latest random", "random hider@latest"])
+def test_roles_may_be_named_in_any_order(run, order):
+    """The model takes the four seats of its role, the agent the other one; the score is that of the first one."""
+    result = evaluation(run, f"hide {order}")
+    assert result["participants"] == ["hider@latest"] * 4 + ["random"]
+    other = evaluation(run, f"hide {' '.join(reversed(order.split()))}")
+    assert result["wins"] == other["losses"]
+
+
+def test_models_of_one_role_meet_the_same_opponent(run):
+    """Each plays the same number of matches against the newest model of the other role."""
+    result = evaluation(run, "hide hider@1 hider@2")
+    seeker = {contender["participants"][4] for contender in result["contenders"]}
+    assert len(seeker) == 1
+    assert seeker.pop().startswith("seeker@")
+    assert [contender["participant"] for contender in result["contenders"]] == ["hider@1", "hider@2"]
+    scores = [contender["score"] for contender in result["contenders"]]
+    assert result["differences"][0]["score"][0] == pytest.approx(scores[0] - scores[1])
+    text = run("eval hide hider@1 hider@2 --matches 8")
+    assert text.startswith("seats that were not named: seeker by seeker@")
+    assert "hider@1 minus hider@2: score " in text
+
+
+def test_a_role_without_models_is_played_by_an_anchor(run):
+    """The league trained one side only."""
+    assert evaluation(run, "one_side hider@latest")["participants"][4] == "random"
+    assert evaluation(run, "one_side seeker=random hider@1")["participants"] == ["hider@1"] * 4 + ["random"]
+
+
+def test_five_seats_each_for_itself(run):
+    """A league without anchors plays against an installed agent; the second participant takes the other seats."""
+    assert evaluation(run, "bid main@latest")["participants"] == ["main@latest"] + ["random"] * 4
+    result = evaluation(run, "bid main@latest main@1")
+    assert result["participants"] == ["main@latest"] + ["main@1"] * 4
+    assert result["wins"] + result["draws"] + result["losses"] == 20
+    assert evaluation(run, "bid 3=random main@1")["participants"][3] == "random"
+
+
+def test_one_team_is_compared_on_the_same_seeds(run):
+    """Participants that cannot meet are contenders."""
+    assert evaluation(run, "meet main@latest")["participants"] == ["main@latest"] * 3
+    result = evaluation(run, "meet main@latest random")
+    assert [contender["participant"] for contender in result["contenders"]] == ["main@latest", "random"]
+
+
+@pytest.mark.parametrize("game", RUNS)
+@pytest.mark.parametrize(
+    "command",
+    ["overview", "payoffs", "ratings", "ratings --method elo", "ratings --method openskill", "ratings --method nash"],
+)
+def test_league_views(run, game, command):
+    """The views are tables of at most 100 columns, with every participant that was rated."""
+    if "openskill" in command:
+        pytest.importorskip("openskill")
+    text = run(f"league {command.replace(' ', f' {game} ', 1) if ' ' in command else f'{command} {game}'}")
+    assert text
+    assert max(map(len, text.splitlines())) <= 100
+
+
+def test_comparison_of_roles(run):
+    """Different roles are refused; models of one role are compared through their common opponents."""
+    error = run("league compare hide seeker@1 hider@1", status=1)
+    assert "seeker@1 plays seeker and hider@1 plays hider" in error
+    assert error.count("\n") == 1
+    text = " ".join(run("league compare hide hider@1 hider@2").split())
+    assert "hider@2 against hider@1" in text
+    assert " own matches 0 0 " in text
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        ("eval hide dog=random", "pettingzoo has no role or seat 'dog'; its roles are hider, seeker, its seats 0 to 4"),
+        ("eval hide seeker=hider@1", "hider@1 learned the role hider, so it cannot play seeker"),
+        ("eval hide hidre@1", "did you mean 'hider@1'? models are seeker@1 to seeker@"),
+        ("eval hide hider@live", "hider@live is no frozen model; name one, for example hider@latest"),
+        ("eval bid a", "participant 'a': not in this league"),
+    ],
+)
+def test_wrong_names_are_one_line(run, line, problem):
+    """The line has what exists."""
+    error = run(line, status=1)
+    assert problem in error
+    assert error.count("\n") == 1
+
+
+def test_play_match_takes_any_order(folders):
+    """The Python API seats participants as the commands do."""
+    with ludus.open_run(Path(folders["hide"])) as opened:
+        match = ludus.play_match(opened, "seeker@latest", "hider@1", seed=3)
+        assert match.participants == ("hider@1",) * 4 + ("seeker@latest",)
+        assert ludus.play_match(opened, "hider@1", "seeker@latest", seed=3) == match
+        assert len(match.returns) == 5
