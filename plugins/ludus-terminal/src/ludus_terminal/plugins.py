@@ -55,9 +55,9 @@ def show(component: str, *, as_json: bool) -> None:
         data = {"kind": kind, **attrs.asdict(registered), **origin, "options": options, "presets": presets}
         click.echo(json.dumps(data, indent=2, default=repr))
         return
-    origin = f"from {report.distribution} {report.version}, {registered.factory}"
+    source = f"from {report.distribution} {report.version}, {registered.factory}"
     games = [f"for {', '.join(registered.environments)}"] if registered.environments else []
-    for line in (f"{component}  {registered.summary}", origin, *games):
+    for line in (f"{component}  {registered.summary}", source, *games):
         click.echo(textwrap.fill(line, output_width(), break_on_hyphens=False))
     rows = [(option["name"], option["type"], _default(option), _meaning(option)) for option in options]
     click.echo(columns([("option", "type", "default", "meaning"), *rows]) if rows else "no options")
