@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import partial
 from itertools import takewhile
 from pathlib import Path
@@ -34,7 +32,7 @@ from ludus._store.model_files import load_arrays
 from ludus._version import __version__
 from ludus.agent import Agent
 from ludus.algorithm import Algorithm, GroupTrainer, Policy, Trainer, Weights
-from ludus.environment import Environment, EnvironmentSpec, Role
+from ludus.environment import EnvironmentSpec, Role
 from ludus.errors import ConfigError
 from ludus.launcher import Rendezvous, SharedMemory, Worker, WorkerContext
 from ludus.service import Network, ServiceContext, ServiceEndpoint
@@ -88,8 +86,9 @@ def make_evaluator(run: RunContext, name: str, worker: WorkerContext) -> Sampler
 
 def _make_sampler(run: RunContext, name: str, worker: WorkerContext, *, kind: str, matches: int, lane: int) -> Sampler:
     players = run.config.players if kind == "train" else ()
-    with _open_environment(run, matches) as environment:
-        spec, memory = environment.spec, worker.memory
+    environment = make_environment(run.config.environment, matches)
+    spec, memory = environment.spec, worker.memory
+    try:
         return Sampler(
             name=name,
             kind=kind,
@@ -102,15 +101,7 @@ def _make_sampler(run: RunContext, name: str, worker: WorkerContext, *, kind: st
             memory=memory,
             opponents_learn=run.config.sampling.opponents_learn,
         )
-
-
-@contextmanager
-def _open_environment(run: RunContext, num_matches: int) -> Iterator[Environment]:
-    """Yield a new environment; close it, and the processes it may own, if the block raises."""
-    environment = make_environment(run.config.environment, num_matches)
-    try:
-        yield environment
-    except BaseException:
+    except BaseException:  # the environment may own processes
         close_environment(environment)
         raise
 
