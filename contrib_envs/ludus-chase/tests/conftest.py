@@ -8,7 +8,7 @@ from ludus.environment import Scenario
 from ludus_chase.actions import CAT_ACTIONS, MOUSE_ACTIONS, parse_action
 from ludus_chase.config import ChaseConfig
 from ludus_chase.environment import Chase
-from ludus_chase.world import CHEESES, DOWN, THINGS
+from ludus_chase.world import THINGS, Status, Thing
 
 ALL = slice(None)
 
@@ -54,7 +54,7 @@ class Scene:
 
     def cheese_at(self, x, y):
         """Put cheese 0 somewhere."""
-        return self.things([CHEESES.start], x, y).look()
+        return self.things([Thing.CHEESES.start], x, y).look()
 
     def beside(self, mouse=1, **fields):
         """Put the cat beside a mouse."""
@@ -63,7 +63,7 @@ class Scene:
 
     def captured(self):
         """Let the cat catch mouse 1."""
-        return self.agent(1, 6, 8, status=DOWN, clock=40).beside().step(cat="catch")
+        return self.agent(1, 6, 8, status=Status.DOWN, clock=40).beside().step(cat="catch")
 
     def legal(self, agent):
         """Return the names of what an agent may do."""

@@ -21,7 +21,7 @@ from ludus_chase.nearest import make_nearest
 from ludus_chase.plugin import ludus_register_environments
 from ludus_chase.rewards import CAT_PARTS, MOUSE_PARTS
 from ludus_chase.scenario import COLUMN, PARAMETERS, SCENARIOS
-from ludus_chase.world import CHEESES, CRACK, DOWN, ELIMINATED, HOLES, ITEMS, PUSHED, ROCKETS, TIED
+from ludus_chase.world import Cheese, Status, Thing
 
 SHORT = {"preparation_s": 1.0, "push_s": 5.0, "escape_s": 5.0}
 
@@ -73,9 +73,11 @@ def test_random_play_keeps_invariants(play):
         for cheese in range(5):
             assert np.array_equal((held == cheese).sum(axis=1), world.cheese[:, cheese] == 1)
         for item in range(6):
-            assert ((world.item == item).sum(axis=1) + world.present[:, ITEMS.start + item] <= 1).all()
+            assert ((world.item == item).sum(axis=1) + world.present[:, Thing.ITEMS.start + item] <= 1).all()
         assert np.array_equal((world.status == 2).sum(axis=1), world.hold[:, 0] >= 0)
-        assert np.array_equal((world.status == TIED).sum(axis=1), (world.amount[:, ROCKETS] > 0).sum(axis=1))
+        assert np.array_equal(
+            (world.status == Status.TIED).sum(axis=1), (world.amount[:, Thing.ROCKETS] > 0).sum(axis=1)
+        )
     assert {0, 1, 2} <= statuses
 
 
@@ -133,19 +135,19 @@ def test_agents_see_themselves(scene):
 
 def test_only_rooms_with_a_teammate_are_visible(scene):
     """A thing in another room is unknown; a thing seen before keeps its last position."""
-    match = scene().things([CHEESES.start], 10, 10).things([CHEESES.start + 1], 30, 20).look()
+    match = scene().things([Thing.CHEESES.start], 10, 10).things([Thing.CHEESES.start + 1], 30, 20).look()
     present = match.tick.roles["mouse"].observation["cheeses_present"]
     assert present[0, :, :2].tolist() == [[1, 0]] * 4
     assert match.tick.roles["cat"].observation["cheeses_present"][0, 0, :2].tolist() == [0, 0]
     match.agent(4, 30, 22).look()
     assert present[0, :, :2].tolist() == [[1, 1]] * 4
-    match.agent(4, 18, 8).things([CHEESES.start + 1], 50, 20).look()
+    match.agent(4, 18, 8).things([Thing.CHEESES.start + 1], 50, 20).look()
     assert shown(match, "mouse", "cheeses", "dx")[1] == pytest.approx((30 - 6) / 72, abs=1e-4)
 
 
 def test_moved_things_become_unknown(scene):
     """As soon as an agent of the team is in the room."""
-    match = scene().things([CHEESES.start], 10, 10).look().things([CHEESES.start], 70, 20).look()
+    match = scene().things([Thing.CHEESES.start], 10, 10).look().things([Thing.CHEESES.start], 70, 20).look()
     assert match.tick.roles["mouse"].observation["cheeses_present"][0, 0, 0] == 0
 
 
@@ -164,7 +166,7 @@ def test_opponents_are_remembered(scene):
 
 def test_teammates_are_always_known(scene):
     """The three teammates in order, until they are out of the game."""
-    match = scene().agent(3, 60, 10, status=DOWN, clock=75).agent(4, 60, 10, status=ELIMINATED).look()
+    match = scene().agent(3, 60, 10, status=Status.DOWN, clock=75).agent(4, 60, 10, status=Status.ELIMINATED).look()
     seen = match.tick.roles["mouse"].observation
     assert seen["teammates_present"][0, 0].tolist() == [1, 1, 0]
     assert shown(match, "mouse", "teammates", "is-down") == [0, 1, 0]
@@ -205,18 +207,18 @@ def test_doors_are_visible(scene):
 
 def test_privileged_leaves_hold_the_true_state(scene):
     """Positions of all agents, visible or not."""
-    match = scene().agent(2, 36, 24, status=DOWN).look()
+    match = scene().agent(2, 36, 24, status=Status.DOWN).look()
     for role in ("cat", "mouse"):
         agents = match.tick.roles[role].privileged["all_agents"][0].reshape(-1, 5, 16)
         assert agents[:, 2, :2] == pytest.approx(np.array([[36 / 72, 24 / 72]] * len(agents)))
         assert (agents[:, 2, 9] == 1).all()
         things = match.tick.roles[role].privileged["all_things"][0].reshape(-1, 33, 4)
-        assert things[:, CRACK, 2].max() == 0
+        assert things[:, Thing.CRACK, 2].max() == 0
 
 
 def test_the_mini_image_shows_what_the_team_knows(scene):
     """72 by 48 cells, 8 channels; the own cell is brightest, remembered things are dim."""
-    match = scene(mini_image=True).things([CHEESES.start], 10, 10).things([HOLES.start], 12, 10)
+    match = scene(mini_image=True).things([Thing.CHEESES.start], 10, 10).things([Thing.HOLES.start], 12, 10)
     match.agent(0, 15, 12).look()
     image = match.tick.roles["mouse"].observation["image"][0]
     assert image.shape == (4, 72, 48, 8)
@@ -247,12 +249,12 @@ def test_the_parts_are_those_of_the_tables():
 
 def test_approaching_cheese_is_rewarded(scene):
     """0.001 and 0.004 per cell towards the nearest known cheese; moving away costs as much."""
-    match = scene().things([CHEESES.start], 16, 8).look().step(m1="east")
+    match = scene().things([Thing.CHEESES.start], 16, 8).look().step(m1="east")
     assert match.part("mouse", "near_cheese")[0] == 0.001
     assert match.part("mouse", "near_cheese_fading")[0] == 0.004
     match.step(m1="west")
     assert match.part("mouse", "near_cheese")[0] == -0.001
-    match.agent(1, 6, 8, hold=1).things([HOLES.start], 6, 12)
+    match.agent(1, 6, 8, hold=1).things([Thing.HOLES.start], 6, 12)
     match.world.cheese[0, 1] = 1
     match.look().step(m1="south")
     assert match.part("mouse", "near_cheese")[0] == 0
@@ -261,16 +263,16 @@ def test_approaching_cheese_is_rewarded(scene):
 
 def test_approaching_a_tied_teammate_is_rewarded(scene):
     """0.01 and 0.02 per cell."""
-    match = scene().agent(4, 12, 14, status=TIED, rocket=0, clock=99).agent(1, 12, 8).look().step(m1="south")
+    match = scene().agent(4, 12, 14, status=Status.TIED, rocket=0, clock=99).agent(1, 12, 8).look().step(m1="south")
     assert match.part("mouse", "near_rocket") == [0.01, 0, 0, 0]
     assert match.part("mouse", "near_rocket_fading") == [0.02, 0, 0, 0]
 
 
 def test_the_cat_finds_rockets_and_holes_once(scene):
     """0.05 for the first of each in a match."""
-    match = scene().things([ROCKETS.start, HOLES.start], 62, 40).look().step()
+    match = scene().things([Thing.ROCKETS.start, Thing.HOLES.start], 62, 40).look().step()
     assert (match.part("cat", "find_rocket"), match.part("cat", "find_hole")) == ([0.05], [0.05])
-    match.things([ROCKETS.start + 1], 64, 40).step()
+    match.things([Thing.ROCKETS.start + 1], 64, 40).step()
     assert (match.part("cat", "find_rocket"), match.part("cat", "find_hole")) == ([0], [0])
 
 
@@ -302,11 +304,11 @@ def test_start_states_of_scenarios(scene):
     """Pushed cheeses, wounded and eliminated mice, and the crack known to all."""
     match = scene(tidy=False, scenario={"pushed": 3, "health": 0.5, "mice": 3, "eliminated": 1, "mouse_level": 4})
     world = match.world
-    assert (world.cheese[0] == PUSHED).sum() == 3
+    assert (world.cheese[0] == Cheese.PUSHED).sum() == 3
     assert world.health[0].tolist() == [100, 50, 50, 50, 50]
-    assert world.status[0].tolist() == [0, 0, 0, ELIMINATED, 6]
+    assert world.status[0].tolist() == [0, 0, 0, Status.ELIMINATED, 6]
     assert world.level[0].tolist() == [1, 4, 4, 4, 4]
-    assert scene(tidy=False, scenario={"pushed": 5}).world.present[0, CRACK]
+    assert scene(tidy=False, scenario={"pushed": 5}).world.present[0, Thing.CRACK]
 
 
 @pytest.mark.parametrize(
@@ -374,7 +376,9 @@ def test_illegal_actions_raise(scene):
 
 def test_a_match_is_rendered(scene):
     """Rooms, doors, things, agents, and a line about each agent."""
-    match = scene().things([CHEESES.start], 10, 10).things([HOLES.start], 12, 10).agent(1, 6, 8, hold=1).look()
+    match = (
+        scene().things([Thing.CHEESES.start], 10, 10).things([Thing.HOLES.start], 12, 10).agent(1, 6, 8, hold=1).look()
+    )
     drawn = re.sub(r"\x1b\[[\d;]*m", "", match.environment.render(0)).splitlines()
     assert isinstance(match.environment, Playable)
     assert drawn[0] == "pushing, 150.0 s left, cheese 0/5"

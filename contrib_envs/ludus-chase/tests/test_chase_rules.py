@@ -4,23 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from ludus_chase.world import (
-    ABSENT,
-    CAKES,
-    CARRIED,
-    CHEESES,
-    CRACK,
-    DOWN,
-    ELIMINATED,
-    ESCAPED,
-    FREE,
-    HOLES,
-    IN_HOLE,
-    PUSHED,
-    ROCKETS,
-    TIED,
-    WRECKED,
-)
+from ludus_chase.world import Cheese, Status, Thing
 
 BOMB, PLATE, MILK, BOOTS = 1, 2, 3, 4
 
@@ -72,9 +56,9 @@ def test_walls_stop_agents_and_doors_do_not(scene):
 
 def stuck_at(match, x, y, progress=0.0):
     """Put cheese 0 into hole 0 somewhere."""
-    match.world.cheese[0, 0], match.world.hole[0, 0] = IN_HOLE, 0
-    match.world.amount[0, HOLES.start] = progress
-    return match.things([CHEESES.start, HOLES.start], x, y).look()
+    match.world.cheese[0, 0], match.world.hole[0, 0] = Cheese.IN_HOLE, 0
+    match.world.amount[0, Thing.HOLES.start] = progress
+    return match.things([Thing.CHEESES.start, Thing.HOLES.start], x, y).look()
 
 
 def test_cheese_is_lifted_from_near_and_carried(scene):
@@ -108,14 +92,14 @@ def test_dropped_cheese_stays_in_place(scene):
 
 def test_a_mouse_pushes_a_cheese_through_in_ten_seconds(scene):
     """50 ticks; the tick that puts it into the hole counts."""
-    match = scene().cheese_at(6, 8).things([HOLES.start], 8, 8).step(m1="lift").look()
+    match = scene().cheese_at(6, 8).things([Thing.HOLES.start], 8, 8).step(m1="lift").look()
     match.step(m1="push")
-    assert match.world.cheese[0, 0] == IN_HOLE
+    assert match.world.cheese[0, 0] == Cheese.IN_HOLE
     assert match.part("mouse", "push") == [0.02, 0, 0, 0]
     match.step(m1="push", times=48)
-    assert match.world.cheese[0, 0] == IN_HOLE
+    assert match.world.cheese[0, 0] == Cheese.IN_HOLE
     match.step(m1="push")
-    assert match.world.cheese[0, 0] == PUSHED
+    assert match.world.cheese[0, 0] == Cheese.PUSHED
     assert match.part("mouse", "cheese_pushed") == [0.5] * 4
     assert match.part("cat", "cheese_pushed") == [-0.25]
     assert "push" not in match.legal(1)
@@ -130,8 +114,8 @@ def test_more_mice_push_faster(scene, mice, ticks):
     match = stuck_at(match, 6, 8)
     pushes = {f"m{mouse}": "push" for mouse in range(1, mice + 1)}
     match.step(times=ticks - 1, **pushes)
-    assert match.world.cheese[0, 0] == IN_HOLE
-    assert match.step(**pushes).world.cheese[0, 0] == PUSHED
+    assert match.world.cheese[0, 0] == Cheese.IN_HOLE
+    assert match.step(**pushes).world.cheese[0, 0] == Cheese.PUSHED
 
 
 def test_the_reward_for_pushing_is_shared(scene):
@@ -142,7 +126,7 @@ def test_the_reward_for_pushing_is_shared(scene):
 
 def test_a_hole_takes_one_cheese(scene):
     """A second mouse keeps its cheese."""
-    match = scene().agent(1, 6, 8, hold=0).agent(2, 7, 8, hold=1).things([HOLES.start], 6, 8)
+    match = scene().agent(1, 6, 8, hold=0).agent(2, 7, 8, hold=1).things([Thing.HOLES.start], 6, 8)
     match.world.cheese[0, :2] = 1
     match.look().step(m1="push", m2="push")
     assert match.world.hold[0, 1:3].tolist() == [-1, 1]
@@ -185,13 +169,13 @@ def test_a_second_hit_downs_a_mouse(scene):
     match = scene().agent(1, 6, 8, health=50, hold=0).beside()
     match.world.cheese[0, 0] = 1
     match.step(cat="hit")
-    assert match.world.status[0, 1] == DOWN
+    assert match.world.status[0, 1] == Status.DOWN
     assert match.world.cheese[0, 0] == 0
     assert not match.acting(1)
     match.step(times=48)
-    assert match.world.status[0, 1] == DOWN
+    assert match.world.status[0, 1] == Status.DOWN
     match.step()
-    assert (match.world.status[0, 1], match.world.health[0, 1]) == (FREE, 40)
+    assert (match.world.status[0, 1], match.world.health[0, 1]) == (Status.FREE, 40)
 
 
 def test_power_and_levels_change_damage(scene):
@@ -216,42 +200,42 @@ def test_a_mouse_that_is_down_can_be_caught(scene):
     assert match.place(1) == match.place(0) == (7.0, 8.986)
     assert {"hit", "trap", "ability"}.isdisjoint(match.legal(0))
     match.step(times=97)
-    assert match.world.status[0, 1] == CARRIED
+    assert match.world.status[0, 1] == Status.CARRIED
     match.step()
-    assert (match.world.status[0, 1], match.world.hold[0, 0], match.acting(0)) == (FREE, -1, False)
+    assert (match.world.status[0, 1], match.world.hold[0, 0], match.acting(0)) == (Status.FREE, -1, False)
     assert [match.step().acting(0) for _ in range(5)] == [False, False, False, False, True]
 
 
 def test_a_dropped_mouse_is_down(scene):
     """With the full time to get up."""
-    assert scene().captured().step(cat="drop").world.status[0, 1] == DOWN
+    assert scene().captured().step(cat="drop").world.status[0, 1] == Status.DOWN
 
 
 def tied(match):
     """Let the cat tie mouse 1 to a rocket."""
-    return match.captured().things([ROCKETS.start], 8, 8).look().step(cat="tie")
+    return match.captured().things([Thing.ROCKETS.start], 8, 8).look().step(cat="tie")
 
 
 def test_a_rocket_leaves_after_25_seconds(scene):
     """125 ticks; the mouse is eliminated, and the rocket can be used again."""
     match = tied(scene())
     assert match.part("cat", "tie") == [0.1]
-    assert (match.world.status[0, 1], match.place(1)) == (TIED, (8.0, 8.0))
+    assert (match.world.status[0, 1], match.place(1)) == (Status.TIED, (8.0, 8.0))
     assert "tie" not in match.legal(0)
     match.step(times=123)
-    assert match.world.status[0, 1] == TIED
+    assert match.world.status[0, 1] == Status.TIED
     match.step()
-    assert match.world.status[0, 1] == ELIMINATED
+    assert match.world.status[0, 1] == Status.ELIMINATED
     assert match.part("cat", "eliminate") == [2]
     assert match.part("mouse", "eliminated") == [-2, 0, 0, 0]
-    assert match.world.amount[0, ROCKETS.start] == 0
+    assert match.world.amount[0, Thing.ROCKETS.start] == 0
 
 
 def test_rocket_time_is_a_modifier(scene):
     """A tenth: 12.5, rounded up to 13 ticks."""
     match = tied(scene(scenario={"rocket_time": 0.1})).step(times=11)
-    assert match.world.status[0, 1] == TIED
-    assert match.step().world.status[0, 1] == ELIMINATED
+    assert match.world.status[0, 1] == Status.TIED
+    assert match.step().world.status[0, 1] == Status.ELIMINATED
 
 
 @pytest.mark.parametrize(("mice", "ticks"), [(1, 10), (2, 5)])
@@ -262,9 +246,9 @@ def test_teammates_rescue_a_mouse_in_two_seconds(scene, mice, ticks):
     for mouse in range(2, 2 + mice):
         match.agent(mouse, 9, 8)
     match.look().step(times=ticks - 1, **rescuers)
-    assert match.world.status[0, 1] == TIED
+    assert match.world.status[0, 1] == Status.TIED
     match.step(**rescuers)
-    assert (match.world.status[0, 1], match.world.health[0, 1]) == (FREE, 100)
+    assert (match.world.status[0, 1], match.world.health[0, 1]) == (Status.FREE, 100)
     assert match.part("mouse", "rescue") == [0, *[0.5] * mice, *[0] * (3 - mice)]
     assert "tie" not in match.legal(0)
 
@@ -272,7 +256,7 @@ def test_teammates_rescue_a_mouse_in_two_seconds(scene, mice, ticks):
 def test_the_cat_wins_by_three_eliminations(scene):
     """5 for the cat, -5 for each mouse."""
     match = scene(scenario={"eliminated": 2})
-    assert match.world.status[0, 3:].tolist() == [ELIMINATED, ELIMINATED]
+    assert match.world.status[0, 3:].tolist() == [Status.ELIMINATED, Status.ELIMINATED]
     match = tied(match).step(times=124)
     assert match.tick.terminated.tolist() == [True]
     assert match.tick.outcome.tolist() == [[1, 0]]
@@ -285,20 +269,20 @@ def test_the_cat_wins_by_three_eliminations(scene):
 
 def breaking(match, share=1.0):
     """Put the crack beside mouse 1."""
-    match.world.amount[0, CRACK] = share
-    return match.things([CRACK], 6, 7).look()
+    match.world.amount[0, Thing.CRACK] = share
+    return match.things([Thing.CRACK], 6, 7).look()
 
 
 def test_the_crack_appears_when_all_cheese_is_pushed(scene):
     """With a new time limit of 300 ticks; all agents know its position."""
     match = stuck_at(scene(scenario={"pushed": 4}), 6, 8)
-    match.world.cheese[0], match.world.hole[0] = [IN_HOLE, 3, 3, 3, 3], [0, 1, 2, 3, 4]
-    match.world.amount[0, HOLES.start] = 0.99
-    assert not match.world.present[0, CRACK]
+    match.world.cheese[0], match.world.hole[0] = [Cheese.IN_HOLE, 3, 3, 3, 3], [0, 1, 2, 3, 4]
+    match.world.amount[0, Thing.HOLES.start] = 0.99
+    assert not match.world.present[0, Thing.CRACK]
     match.step(m1="push")
     assert (match.world.stage[0], match.world.left[0]) == (2, 300)
-    assert match.world.present[0, CRACK]
-    assert match.world.known[0, :, CRACK].all()
+    assert match.world.present[0, Thing.CRACK]
+    assert match.world.known[0, :, Thing.CRACK].all()
 
 
 def test_a_mouse_breaks_the_crack_in_20_seconds(scene):
@@ -308,16 +292,16 @@ def test_a_mouse_breaks_the_crack_in_20_seconds(scene):
     assert match.part("mouse", "break_crack") == [0.02, 0, 0, 0]
     assert match.part("cat", "crack_health") == [-0.01]
     match.step(m1="crack", times=98)
-    assert match.world.amount[0, CRACK] > 0
+    assert match.world.amount[0, Thing.CRACK] > 0
     match.step(m1="crack")
     assert match.part("mouse", "open_crack") == [1] * 4
-    assert match.world.amount[0, CRACK] == 0
+    assert match.world.amount[0, Thing.CRACK] == 0
 
 
 def test_two_escapes_win(scene):
     """All mice get 5."""
     match = breaking(scene(scenario={"pushed": 5}).agent(2, 7, 8), share=0.0).step(m1="crack")
-    assert match.world.status[0, 1] == ESCAPED
+    assert match.world.status[0, 1] == Status.ESCAPED
     assert not match.tick.terminated.any()
     assert not match.acting(1)
     match.step(m2="crack")
@@ -359,13 +343,13 @@ def test_time_is_a_modifier(scene):
 def preparing(scene, **options):
     """Return a scene in its preparation."""
     match = scene(scenario={"preparation": 1}, **options)
-    match.world.present[0, CAKES] = True
+    match.world.present[0, Thing.CAKES] = True
     return match.look()
 
 
 def test_scouts_are_fast_and_take_cakes(scene):
     """1.4 cells per tick; 1 for the scout, -1 for the cat, and a level for every mouse afterwards."""
-    match = preparing(scene).things([CAKES.start], 6, 8).look()
+    match = preparing(scene).things([Thing.CAKES.start], 6, 8).look()
     assert match.legal(1) == {*MOVES, "grab"}
     assert match.legal(0) == {*MOVES, "hit"}
     match.step(m1="grab", m2="east")
@@ -377,7 +361,7 @@ def test_scouts_are_fast_and_take_cakes(scene):
     assert (match.world.stage[0], match.world.left[0]) == (1, 750)
     assert match.world.level[0].tolist() == [1, 2, 2, 2, 2]
     assert match.place(2) == (round(float(match.world.start_x[0, 2]), 3), round(float(match.world.start_y[0, 2]), 3))
-    assert not match.world.present[0, CAKES].any()
+    assert not match.world.present[0, Thing.CAKES].any()
 
 
 def test_all_agents_are_free_after_the_preparation(scene):
@@ -389,16 +373,16 @@ def test_all_agents_are_free_after_the_preparation(scene):
 
 def test_the_cat_destroys_scouts(scene):
     """0.5 and -0.5; the scout drops its cake; the cat gains a level, the mouse plays on."""
-    match = preparing(scene).things([CAKES.start], 6, 8).look().step(m1="grab")
+    match = preparing(scene).things([Thing.CAKES.start], 6, 8).look().step(m1="grab")
     assert match.part("mouse", "cakes") == [1, 0, 0, 0]
     assert match.part("cat", "cakes") == [-1]
     match.beside().step(cat="hit")
-    assert match.world.status[0, 1] == WRECKED
+    assert match.world.status[0, 1] == Status.WRECKED
     assert match.part("cat", "wreck_scout") == [0.5]
     assert match.part("mouse", "scout_wrecked") == [-0.5, 0, 0, 0]
     assert match.part("cat", "cakes") == [1]
     assert match.part("mouse", "cakes") == [-1, 0, 0, 0]
-    assert match.world.present[0, CAKES.start]
+    assert match.world.present[0, Thing.CAKES.start]
     match.step(times=48)
     assert match.world.level[0].tolist() == [2, 1, 1, 1, 1]
     assert match.acting(1)
@@ -411,11 +395,11 @@ def test_the_cat_destroys_scouts(scene):
 def test_absent_mice_take_no_part(scene):
     """They never act and get no reward; a cat that eliminates two of three mice has not won."""
     match = scene(scenario={"mice": 3})
-    assert match.world.status[0, 4] == ABSENT
+    assert match.world.status[0, 4] == Status.ABSENT
     assert not match.acting(4)
     match = breaking(match.agent(2, 7, 8), share=0.0)
     match.world.stage[0] = 2
-    match.world.present[0, CRACK] = True
+    match.world.present[0, Thing.CRACK] = True
     match.look().step(m1="crack", m2="crack")
     assert match.part("mouse", "win") == [5, 5, 5, 0]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from ludus_chase.world import BOMBS, CARRIED, FREE, GLOVES, HOLES, ITEMS, TRAPS
+from ludus_chase.world import Status, Thing
 
 BOMB, PLATE, MILK, BOOTS = 1, 2, 3, 4
 
@@ -14,14 +14,14 @@ BOMB, PLATE, MILK, BOOTS = 1, 2, 3, 4
 def holding(match, agent, kind, **fields):
     """Give an agent item 0 of a kind."""
     match.world.kinds[0, 0] = kind
-    match.world.present[0, ITEMS.start] = False
+    match.world.present[0, Thing.ITEMS.start] = False
     x, y = match.place(agent)
     return match.agent(agent, x, y, item=0, **fields).look()
 
 
 def test_items_are_grabbed_and_dropped(scene):
     """One item per agent; the first of two mice gets it."""
-    match = scene().things([ITEMS.start], 6.5, 8).agent(2, 7, 8).look().step(m1="grab", m2="grab")
+    match = scene().things([Thing.ITEMS.start], 6.5, 8).agent(2, 7, 8).look().step(m1="grab", m2="grab")
     assert match.world.item[0].tolist() == [-1, 0, -1, -1, -1]
     assert "grab" not in match.legal(2)
     match.step(m1="drop")
@@ -59,7 +59,7 @@ def test_a_plate_stuns_the_cat(scene):
     """In its direction within 7 cells, for 6 ticks; a mouse that the cat carries is free, and rescued."""
     match = holding(scene().agent(2, 10, 8).captured(), 2, PLATE).step(m2="use:w")
     assert [match.step().acting(0) for _ in range(6)] == [False] * 5 + [True]
-    assert match.world.status[0, 1] == FREE
+    assert match.world.status[0, 1] == Status.FREE
 
 
 def test_a_plate_that_frees_a_mouse_is_a_rescue(scene):
@@ -67,7 +67,7 @@ def test_a_plate_that_frees_a_mouse_is_a_rescue(scene):
     match = holding(scene().agent(2, 10, 8).captured(), 2, PLATE).step(m2="use:w")
     assert match.part("mouse", "rescue") == [0, 0.5, 0, 0]
     match = holding(scene().agent(2, 10, 8).captured(), 2, PLATE).step(m2="use:e")
-    assert match.world.status[0, 1] == CARRIED
+    assert match.world.status[0, 1] == Status.CARRIED
 
 
 def test_the_plate_of_the_cat_damages_mice(scene):
@@ -83,7 +83,7 @@ def test_a_bomb_is_lit_thrown_and_explodes(scene):
     """15 ticks after it was lit, 8 cells away: the cat is stunned for 15, mice within 3.5 cells lose 30 health."""
     match = holding(scene().agent(0, 14, 9).agent(4, 15, 8), 1, BOMB).step(m1="use").step(times=9).step(m1="use:e")
     assert match.part("mouse", "throw_bomb") == [0.15, 0, 0, 0]
-    thing = BOMBS.start + 1
+    thing = Thing.BOMBS.start + 1
     assert (match.world.thing_x[0, thing], match.world.present[0, thing]) == (14, True)
     match.step(times=3)
     assert match.acting(0)
@@ -115,7 +115,7 @@ def test_safe_mice_take_no_damage(scene):
 def test_bombs_stay_in_their_room(scene):
     """They land at least 0.4 cells from a wall."""
     match = holding(scene().agent(1, 20, 8), 1, BOMB).step(m1="use").step(m1="use:e")
-    assert match.world.thing_x[0, BOMBS.start + 1] == pytest.approx(23.6)
+    assert match.world.thing_x[0, Thing.BOMBS.start + 1] == pytest.approx(23.6)
 
 
 # -- traps and gloves ----------------------------------------------------------------------------------------------
@@ -128,7 +128,7 @@ def test_a_trap_holds_a_mouse(scene):
     assert "trap" not in match.legal(0)
     match.agent(1, 11, 11.5).look().step(m1="east")
     assert not match.acting(1)
-    assert not match.world.present[0, TRAPS].any()
+    assert not match.world.present[0, Thing.TRAPS].any()
     assert [match.step().acting(1) for _ in range(15)] == [False] * 14 + [True]
     match.step(times=33)
     assert "trap" not in match.legal(0)
@@ -141,7 +141,7 @@ def test_a_glove_punches(scene):
     match = scene().agent(0, 12, 12).look().step(cat="glove").agent(1, 14, 12).step(m1="west")
     assert match.place(1) == (17.0, 12.0)
     assert match.world.health[0, 1] == 80
-    assert not match.world.present[0, GLOVES].any()
+    assert not match.world.present[0, Thing.GLOVES].any()
 
 
 def test_the_fourth_trap_replaces_the_first(scene):
@@ -149,16 +149,16 @@ def test_the_fourth_trap_replaces_the_first(scene):
     match = scene(trap_s=0.2)
     for x in (58, 60, 62, 64):
         match.agent(0, x, 40).look().step(cat="trap").step()
-    assert match.world.thing_x[0, TRAPS].tolist() == [64, 60, 62]
+    assert match.world.thing_x[0, Thing.TRAPS].tolist() == [64, 60, 62]
 
 
 @pytest.mark.parametrize(("weapon", "part"), [("trap", "disarm_trap"), ("glove", "disarm_glove")])
 @pytest.mark.parametrize(("x", "reward"), [(15.0, 0.15), (17.5, 0.0)])
 def test_disarming_at_key_locations_is_rewarded(scene, weapon, part, x, reward):
     """Key locations are within 5 cells of a hole, cheese or rocket."""
-    match = scene().agent(0, 12, 12).things([HOLES.start], x, 12).look().step(cat=weapon)
+    match = scene().agent(0, 12, 12).things([Thing.HOLES.start], x, 12).look().step(cat=weapon)
     match.agent(1, 12, 10).look().step(m1="disarm")
-    assert not match.world.present[0, TRAPS.start : GLOVES.stop].any()
+    assert not match.world.present[0, Thing.TRAPS.start : Thing.GLOVES.stop].any()
     assert match.part("mouse", part) == [reward, 0, 0, 0]
 
 

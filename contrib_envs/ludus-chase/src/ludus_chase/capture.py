@@ -7,20 +7,7 @@ import numpy as np
 from ludus_chase.game import Game
 from ludus_chase.reach import Reach
 from ludus_chase.scenario import COLUMN
-from ludus_chase.world import (
-    CAKES,
-    CARRIED,
-    CHEESES,
-    DOWN,
-    ELIMINATED,
-    FLOOR,
-    FREE,
-    PREPARATION,
-    ROCKETS,
-    TIED,
-    WRECKED,
-    World,
-)
+from ludus_chase.world import Cheese, Stage, Status, Thing, World
 
 
 def power_factors(game: Game) -> np.ndarray:
@@ -28,7 +15,7 @@ def power_factors(game: Game) -> np.ndarray:
     world = game.world
     strength = 1.0 + np.float32(0.05) * (world.level - 1.0)
     limit = world.handicap[:, COLUMN["boost_s"]] * np.float32(1000 / game.config.tick_ms)
-    boosted = (world.stage != PREPARATION) & (world.played < limit)
+    boosted = (world.stage != Stage.PREPARATION) & (world.played < limit)
     if boosted.any():
         strength[:, 0] *= np.where(boosted, world.handicap[:, COLUMN["cat_boost"]], np.float32(1))
         strength[:, 1:] *= np.where(boosted, world.handicap[:, COLUMN["mouse_boost"]], np.float32(1))[:, None]
@@ -48,7 +35,7 @@ def damage_mice(game: Game, matches: np.ndarray, mice: np.ndarray, damage: np.nd
         ``[n] bool``: the mice that lost health.
     """
     world, rates = game.world, game.rates
-    hit: np.ndarray = (world.status[matches, mice] == FREE) & (world.safe[matches, mice] == 0)
+    hit: np.ndarray = (world.status[matches, mice] == Status.FREE) & (world.safe[matches, mice] == 0)
     at = matches[hit], mice[hit]
     world.health[at] -= damage[hit] / power_factors(game)[at]
     world.safe[at] = world.fast[at] = rates.fright
@@ -58,7 +45,7 @@ def damage_mice(game: Game, matches: np.ndarray, mice: np.ndarray, damage: np.nd
     down = at[0][fell], at[1][fell]
     drop_cheese(world, *down)
     world.health[down] = 0.0
-    world.status[down], world.clock[down] = DOWN, rates.down
+    world.status[down], world.clock[down] = Status.DOWN, rates.down
     world.fast[down] = world.safe[down] = world.bound[down] = 0
     return hit
 
@@ -67,15 +54,15 @@ def drop_cheese(world: World, matches: np.ndarray, mice: np.ndarray) -> None:
     """Drop the cheese that mice ``[n]`` carry at their positions."""
     held = world.hold[matches, mice]
     matches, mice, held = matches[held >= 0], mice[held >= 0], held[held >= 0]
-    world.cheese[matches, held] = FLOOR
-    world.thing_x[matches, CHEESES.start + held] = world.x[matches, mice]
-    world.thing_y[matches, CHEESES.start + held] = world.y[matches, mice]
+    world.cheese[matches, held] = Cheese.FLOOR
+    world.thing_x[matches, Thing.CHEESES.start + held] = world.x[matches, mice]
+    world.thing_y[matches, Thing.CHEESES.start + held] = world.y[matches, mice]
     world.hold[matches, mice] = -1
 
 
 def release_mice(world: World, matches: np.ndarray, mice: np.ndarray, *, health: float, safe: int) -> None:
     """Free mice that were down, carried or tied, with at least the given health, fast and safe for `safe` ticks."""
-    world.status[matches, mice] = FREE
+    world.status[matches, mice] = Status.FREE
     world.clock[matches, mice] = 0
     world.health[matches, mice] = np.maximum(world.health[matches, mice], np.float32(health))
     world.safe[matches, mice] = world.fast[matches, mice] = safe
@@ -101,12 +88,12 @@ def destroy_scouts(game: Game, matches: np.ndarray, mice: np.ndarray) -> None:
     world, events = game.world, game.events
     cake = world.hold[matches, mice]
     had = cake >= 0
-    at, lost = (matches[had], mice[had]), CAKES.start + cake[had]
+    at, lost = (matches[had], mice[had]), Thing.CAKES.start + cake[had]
     events.cake[at] = -1.0
     world.present[matches[had], lost] = True
     world.thing_x[matches[had], lost], world.thing_y[matches[had], lost] = world.x[at], world.y[at]
     world.hold[at] = -1
-    world.status[matches, mice] = WRECKED
+    world.status[matches, mice] = Status.WRECKED
     world.wrecks[matches] += 1
     events.wrecked[matches, mice] = 1.0
 
@@ -121,7 +108,7 @@ def hit(game: Game, reach: Reach, selected: np.ndarray) -> None:
 def hit_mice(game: Game, matches: np.ndarray, mice: np.ndarray) -> None:
     """Damage mice ``[n]`` of matches ``[n]`` by a hit of the cat; in the preparation, destroy them."""
     world = game.world
-    scouts = world.stage[matches] == PREPARATION
+    scouts = world.stage[matches] == Stage.PREPARATION
     destroy_scouts(game, matches[scouts], mice[scouts])
     matches, mice = matches[~scouts], mice[~scouts]
     damage = (
@@ -138,7 +125,7 @@ def catch(game: Game, reach: Reach, selected: np.ndarray) -> None:
     matches = np.flatnonzero(selected & (reach.catchable_mouse > 0))
     mice = reach.catchable_mouse[matches]
     world.hold[matches, 0] = mice
-    world.status[matches, mice], world.clock[matches, mice] = CARRIED, game.rates.struggle
+    world.status[matches, mice], world.clock[matches, mice] = Status.CARRIED, game.rates.struggle
     game.events.caught[matches, mice] = 1.0
 
 
@@ -149,11 +136,11 @@ def tie(game: Game, reach: Reach, selected: np.ndarray) -> None:
     mice, free_rocket = world.hold[matches, 0], reach.free_rocket[matches]
     world.hold[matches, 0] = -1
     fuse = np.ceil(game.rates.rocket * world.handicap[matches, COLUMN["rocket_time"]] - 1e-4)
-    world.status[matches, mice], world.clock[matches, mice] = TIED, fuse.astype(np.int32)
+    world.status[matches, mice], world.clock[matches, mice] = Status.TIED, fuse.astype(np.int32)
     world.rocket[matches, mice], world.rescue[matches, mice] = free_rocket, 0.0
-    world.x[matches, mice] = world.thing_x[matches, ROCKETS.start + free_rocket]
-    world.y[matches, mice] = world.thing_y[matches, ROCKETS.start + free_rocket]
-    world.amount[matches, ROCKETS.start + free_rocket] = 1.0
+    world.x[matches, mice] = world.thing_x[matches, Thing.ROCKETS.start + free_rocket]
+    world.y[matches, mice] = world.thing_y[matches, Thing.ROCKETS.start + free_rocket]
+    world.amount[matches, Thing.ROCKETS.start + free_rocket] = 1.0
     game.events.tied[matches] = 1.0
 
 
@@ -163,7 +150,7 @@ def drop_mouse(game: Game, selected: np.ndarray) -> None:
     matches = np.flatnonzero(selected)
     mice = world.hold[matches, 0]
     world.hold[matches, 0] = -1
-    world.status[matches, mice], world.clock[matches, mice] = DOWN, game.rates.down
+    world.status[matches, mice], world.clock[matches, mice] = Status.DOWN, game.rates.down
 
 
 def rescue(game: Game, reach: Reach, selected: np.ndarray) -> None:
@@ -182,7 +169,7 @@ def rescue(game: Game, reach: Reach, selected: np.ndarray) -> None:
 def _untie(game: Game, matches: np.ndarray, mice: np.ndarray) -> None:
     """Detach mice ``[n]`` of matches ``[n]`` from their rockets, which are free again."""
     world = game.world
-    world.amount[matches, ROCKETS.start + world.rocket[matches, mice]] = 0.0
+    world.amount[matches, Thing.ROCKETS.start + world.rocket[matches, mice]] = 0.0
     world.rocket[matches, mice] = -1
     world.rescue[matches, mice] = 0.0
 
@@ -190,25 +177,25 @@ def _untie(game: Game, matches: np.ndarray, mice: np.ndarray) -> None:
 def advance_clocks(game: Game) -> None:
     """Advance the clocks of mice that are down, carried or tied."""
     world = game.world
-    waiting = (world.status >= DOWN) & (world.status <= TIED) & world.running[:, None]
+    waiting = (world.status >= Status.DOWN) & (world.status <= Status.TIED) & world.running[:, None]
     matches, mice = np.nonzero(waiting)
     if not len(matches):
         return
     world.clock[matches, mice] -= 1
     status, over = world.status[matches, mice], world.clock[matches, mice] <= 0
-    up = over & (status == DOWN)
+    up = over & (status == Status.DOWN)
     release_mice(world, matches[up], mice[up], health=40.0, safe=game.rates.stumble)
-    stun_cat(game, matches[over & (status == CARRIED)], game.rates.stumble)
-    _advance_fuses(game, matches[status == TIED], mice[status == TIED])
+    stun_cat(game, matches[over & (status == Status.CARRIED)], game.rates.stumble)
+    _advance_fuses(game, matches[status == Status.TIED], mice[status == Status.TIED])
 
 
 def _advance_fuses(game: Game, matches: np.ndarray, mice: np.ndarray) -> None:
     """Update the fuses of rockets with tied mice ``[n]``, and launch the rockets whose fuse is over."""
     world = game.world
     whole = np.ceil(game.rates.rocket * world.handicap[matches, COLUMN["rocket_time"]] - 1e-4)
-    world.amount[matches, ROCKETS.start + world.rocket[matches, mice]] = world.clock[matches, mice] / whole
+    world.amount[matches, Thing.ROCKETS.start + world.rocket[matches, mice]] = world.clock[matches, mice] / whole
     gone = world.clock[matches, mice] <= 0
     matches, mice = matches[gone], mice[gone]
     _untie(game, matches, mice)
-    world.status[matches, mice] = ELIMINATED
+    world.status[matches, mice] = Status.ELIMINATED
     game.events.eliminated[matches, mice] = 1.0

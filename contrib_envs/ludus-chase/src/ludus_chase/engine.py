@@ -9,7 +9,7 @@ from ludus_chase.actions import CAT, MOUSE, MOVES
 from ludus_chase.capture import drop_cheese
 from ludus_chase.game import Game
 from ludus_chase.reach import Reach
-from ludus_chase.world import AGENTS, FREE, PREPARATION
+from ludus_chase.world import AGENTS, Stage, Status
 
 
 def advance(game: Game, reach: Reach, *, action: np.ndarray, direction: np.ndarray, acting: np.ndarray) -> None:
@@ -31,7 +31,7 @@ def advance(game: Game, reach: Reach, *, action: np.ndarray, direction: np.ndarr
         _apply_cat_actions(game, reach, action[:, 0], targeted[:, 0])
         _apply_mouse_actions(game, reach, action, targeted)
         _apply_common_actions(game, reach, action, direction=direction, targeted=targeted)
-    walking = acting & ~targeted & (game.world.status == FREE) & (game.world.bound == 0)
+    walking = acting & ~targeted & (game.world.status == Status.FREE) & (game.world.bound == 0)
     motion.walk(game, np.where(walking, action, 0), walking)
     np.copyto(game.world.last_action, action, where=acting)
     motion.move_carried(game)
@@ -49,7 +49,7 @@ def _advance_timers(game: Game) -> None:
         np.maximum(timer - 1, 0, out=timer)
     mice = world.health[:, 1:]
     recovered = np.minimum(mice + np.float32(game.rates.regeneration), 100)
-    np.copyto(mice, recovered, where=(world.status[:, 1:] == FREE) & world.running[:, None])
+    np.copyto(mice, recovered, where=(world.status[:, 1:] == Status.FREE) & world.running[:, None])
 
 
 def _apply_cat_actions(game: Game, reach: Reach, action: np.ndarray, targeted: np.ndarray) -> None:
@@ -71,9 +71,9 @@ def _apply_cat_actions(game: Game, reach: Reach, action: np.ndarray, targeted: n
 def _apply_mouse_actions(game: Game, reach: Reach, action: np.ndarray, targeted: np.ndarray) -> None:
     """Apply the actions that only mice have, except for mice that the cat has just stopped."""
     world = game.world
-    free = targeted & (world.status == FREE)
+    free = targeted & (world.status == Status.FREE)
     free[:, 0] = False
-    scouting = (world.stage == PREPARATION)[:, None]
+    scouting = (world.stage == Stage.PREPARATION)[:, None]
 
     def choosing(name: str) -> np.ndarray:
         chosen: np.ndarray = free & (action == MOUSE[name])
@@ -92,14 +92,14 @@ def _apply_common_actions(
 ) -> None:
     """Apply the actions that both roles have."""
     world = game.world
-    free = targeted & (world.status == FREE)
+    free = targeted & (world.status == Status.FREE)
 
     def choosing(name: str) -> np.ndarray:
         chosen: np.ndarray = (action == MOUSE[name]) & free
         chosen[:, 0] = free[:, 0] & (action[:, 0] == CAT[name])
         return chosen
 
-    items.grab(game, reach, choosing("grab") & (world.stage != PREPARATION)[:, None])
+    items.grab(game, reach, choosing("grab") & (world.stage != Stage.PREPARATION)[:, None])
     _drop(game, choosing("drop"))
     items.use(game, choosing("use"), direction)
     motion.use_ability(game, choosing("ability"), direction)

@@ -21,7 +21,7 @@ from ludus_chase.rewards import CAT_PARTS, MOUSE_PARTS, ShapingRewards, score_ca
 from ludus_chase.scenario import FIRST_HOUSE_DRAW, SCENARIOS, handicaps, new_world
 from ludus_chase.stages import find_endings
 from ludus_chase.view import ChaseView, MiniImageView
-from ludus_chase.world import FREE, MICE, Indices, World
+from ludus_chase.world import MICE, Indices, Status, World
 
 _ALL = slice(None)
 
@@ -166,7 +166,7 @@ class Chase:
         assert self._cat.action_mask is not None
         assert self._mouse.action_mask is not None
         update_masks(world, self._reach, cat=self._cat.action_mask, mouse=self._mouse.action_mask)
-        acting = (world.status == FREE) & (world.bound == 0) & world.running[:, None]
+        acting = (world.status == Status.FREE) & (world.bound == 0) & world.running[:, None]
         self._cat.acting[:], self._mouse.acting[:] = acting[:, :1], acting[:, 1:]
 
     def _score(self, was_running: np.ndarray, ended: np.ndarray, points: np.ndarray) -> None:

@@ -9,22 +9,7 @@ from ludus_chase.capture import damage_mice, drop_cheese, stun_cat
 from ludus_chase.game import Game
 from ludus_chase.house import MARGIN, move_points
 from ludus_chase.reach import Reach, first_claims
-from ludus_chase.world import (
-    AGENTS,
-    BOMB,
-    BOMBS,
-    BOOTS,
-    CHEESES,
-    FREE,
-    GLOVES,
-    HOLES,
-    ITEMS,
-    MILK,
-    PLATE,
-    ROCKETS,
-    TRAPS,
-    World,
-)
+from ludus_chase.world import AGENTS, Item, Status, Thing, World
 
 _TRAP_REACH, _GLOVE_REACH = 1.0, 1.6  # cells
 _PUNCH, _PUNCH_DAMAGE = 4, 20.0  # cells, health
@@ -35,7 +20,7 @@ def place_hazard(game: Game, selected: np.ndarray, weapon: int) -> None:
     """Let the cats ``selected [B] bool`` place a trap (weapon 0) or a glove (1); a fourth one replaces the first."""
     world = game.world
     matches = np.flatnonzero(selected)
-    thing = (TRAPS.start, GLOVES.start)[weapon] + world.laid[matches, weapon] % 3
+    thing = (Thing.TRAPS.start, Thing.GLOVES.start)[weapon] + world.laid[matches, weapon] % 3
     world.laid[matches, weapon] += 1
     world.present[matches, thing] = True
     world.thing_x[matches, thing], world.thing_y[matches, thing] = world.x[matches, 0], world.y[matches, 0]
@@ -49,7 +34,7 @@ def disarm(game: Game, reach: Reach, selected: np.ndarray) -> None:
     world, events = game.world, game.events
     matches, mice = np.nonzero(selected)
     found = reach.hazard[matches, mice]
-    thing = TRAPS.start + found
+    thing = Thing.TRAPS.start + found
     world.present[matches, thing] = False
     key = _is_key(game, matches, thing)
     events.disarmed_trap[matches, mice] = key & (found < 3)
@@ -59,11 +44,11 @@ def disarm(game: Game, reach: Reach, selected: np.ndarray) -> None:
 def _is_key(game: Game, matches: np.ndarray, thing: np.ndarray) -> np.ndarray:
     """Return ``[n] bool``: the thing lies near a cheese, an open hole or a rocket."""
     world = game.world
-    others = slice(CHEESES.start, ROCKETS.stop)
+    others = slice(Thing.CHEESES.start, Thing.ROCKETS.stop)
     dx = world.thing_x[matches, others] - world.thing_x[matches, thing][:, None]
     dy = world.thing_y[matches, others] - world.thing_y[matches, thing][:, None]
     open_ = world.present[matches, others].copy()
-    open_[:, HOLES] &= world.amount[matches, HOLES] < 1.0
+    open_[:, Thing.HOLES] &= world.amount[matches, Thing.HOLES] < 1.0
     near: np.ndarray = (open_ & (dx * dx + dy * dy <= _KEY**2)).any(axis=1)
     return near
 
@@ -71,11 +56,11 @@ def _is_key(game: Game, matches: np.ndarray, thing: np.ndarray) -> np.ndarray:
 def trigger_hazards(game: Game) -> None:
     """Apply traps and gloves to mice that come near; each works once."""
     world = game.world
-    armed = world.present[:, TRAPS.start : GLOVES.stop] & world.running[:, None]
+    armed = world.present[:, Thing.TRAPS.start : Thing.GLOVES.stop] & world.running[:, None]
     matches = np.flatnonzero(armed.any(axis=1))
     if not len(matches):
         return
-    for weapon, hazards in enumerate((TRAPS, GLOVES)):
+    for weapon, hazards in enumerate((Thing.TRAPS, Thing.GLOVES)):
         for thing in range(hazards.start, hazards.stop):
             _trigger_hazard(game, matches, thing, weapon)
 
@@ -88,7 +73,7 @@ def _trigger_hazard(game: Game, matches: np.ndarray, thing: int, weapon: int) ->
     dy = world.y[matches, 1:] - world.thing_y[matches, thing][:, None]
     same = game.plan.room(world.x[matches, 1:], world.y[matches, 1:])
     same = same == game.plan.room(world.thing_x[matches, thing], world.thing_y[matches, thing])[:, None]
-    able = (world.status[matches, 1:] == FREE) & (world.safe[matches, 1:] == 0) & same
+    able = (world.status[matches, 1:] == Status.FREE) & (world.safe[matches, 1:] == 0) & same
     square = np.where(able, dx * dx + dy * dy, np.inf)
     near = square.min(axis=1, initial=np.inf) <= (_TRAP_REACH, _GLOVE_REACH)[weapon] ** 2
     matches, mice, victims = matches[near], 1 + square[near].argmin(axis=1), square[near].argmin(axis=1)
@@ -132,14 +117,14 @@ def grab(game: Game, reach: Reach, selected: np.ndarray) -> None:
     wanted = reach.item[matches, agents]
     got = first_claims(matches, agents, wanted, world.kinds.shape)
     world.item[matches[got], agents[got]] = wanted[got]
-    world.present[matches[got], ITEMS.start + wanted[got]] = False
+    world.present[matches[got], Thing.ITEMS.start + wanted[got]] = False
 
 
 def drop_item(game: Game, selected: np.ndarray) -> None:
     """Let the agents ``selected [B, 5] bool`` put down their items; a burning bomb is lost."""
     world = game.world
     matches, agents = np.nonzero(selected)
-    thing = ITEMS.start + world.item[matches, agents]
+    thing = Thing.ITEMS.start + world.item[matches, agents]
     world.present[matches, thing] = world.fuse[matches, agents] == 0
     world.thing_x[matches, thing], world.thing_y[matches, thing] = world.x[matches, agents], world.y[matches, agents]
     world.item[matches, agents] = -1
@@ -149,7 +134,8 @@ def drop_item(game: Game, selected: np.ndarray) -> None:
 def use(game: Game, selected: np.ndarray, direction: np.ndarray) -> None:
     """Let the agents ``selected [B, 5] bool`` use their items; thrown ones go in ``direction [B, 5]``."""
     kind = held_item_kind(game.world)
-    for number, rule in ((BOMB, _light_or_throw), (PLATE, _throw_plate), (MILK, _drink), (BOOTS, _wear)):
+    rules = {Item.BOMB: _light_or_throw, Item.PLATE: _throw_plate, Item.MILK: _drink, Item.BOOTS: _wear}
+    for number, rule in rules.items():
         matches, agents = np.nonzero(selected & (kind == number))
         if len(matches):
             rule(game, matches, agents, direction[matches, agents])
@@ -162,7 +148,7 @@ def _light_or_throw(game: Game, matches: np.ndarray, agents: np.ndarray, directi
     world.fuse[matches[~lit], agents[~lit]] = game.rates.bomb_fuse
     matches, agents, direction = matches[lit], agents[lit], direction[lit]
     fuse = world.fuse[matches, agents]
-    plan, bomb = game.plan, BOMBS.start + agents
+    plan, bomb = game.plan, Thing.BOMBS.start + agents
     room = plan.room(world.x[matches, agents], world.y[matches, agents])
     low_x, low_y = room % plan.columns * plan.width, room // plan.columns * plan.height
     x = world.x[matches, agents] + np.float32(_THROW) * DIRECTION_X[direction]
@@ -184,7 +170,7 @@ def _throw_plate(game: Game, matches: np.ndarray, agents: np.ndarray, direction:
     room = game.plan.room(world.x[matches], world.y[matches])
     near = (far <= _PLATE_REACH) & (room == np.take_along_axis(room, agents[:, None], axis=1))
     opponent = (np.arange(AGENTS) == 0) != (agents == 0)[:, None]
-    able = (world.status[matches] == FREE) & (world.safe[matches] == 0)
+    able = (world.status[matches] == Status.FREE) & (world.safe[matches] == 0)
     far = np.where(ahead & near & opponent & able, far, np.inf)
     hits, target = np.isfinite(far.min(axis=1)), far.argmin(axis=1)
     at_cat, at_mouse = hits & (agents > 0), hits & (agents == 0)
@@ -221,16 +207,16 @@ def burn_bombs(game: Game) -> None:
     """Advance the fuses of held and thrown bombs, and explode bombs whose fuse is over."""
     world = game.world
     held = (world.fuse > 0) & world.running[:, None]
-    lying = world.present[:, BOMBS] & world.running[:, None]
+    lying = world.present[:, Thing.BOMBS] & world.running[:, None]
     if not (held.any() or lying.any()):
         return
     world.fuse -= held
-    world.amount[:, BOMBS] -= lying
+    world.amount[:, Thing.BOMBS] -= lying
     matches, agents = np.nonzero(held & (world.fuse == 0))
     _explode(game, matches, world.x[matches, agents], world.y[matches, agents])
     _consume(world, matches, agents)
-    matches, places = np.nonzero(lying & (world.amount[:, BOMBS] <= 0))
-    things = BOMBS.start + places
+    matches, places = np.nonzero(lying & (world.amount[:, Thing.BOMBS] <= 0))
+    things = Thing.BOMBS.start + places
     world.present[matches, things] = False
     _explode(game, matches, world.thing_x[matches, things], world.thing_y[matches, things], throwers=places)
 

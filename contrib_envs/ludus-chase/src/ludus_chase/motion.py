@@ -9,7 +9,7 @@ from ludus_chase.capture import hit_mice
 from ludus_chase.game import Game
 from ludus_chase.house import move_points
 from ludus_chase.scenario import COLUMN
-from ludus_chase.world import AGENTS, CAKES, CHEESES, FREE, PREPARATION
+from ludus_chase.world import AGENTS, Stage, Status, Thing
 
 _FASTEST = np.float32(8.0)  # cells per tick, less than the width of any room
 _POUNCE, _BLINK, _HEAL_REACH, _HEAL = 7, 6, 6.0, 25.0  # cells, cells, cells, health
@@ -23,7 +23,7 @@ def speeds(game: Game) -> np.ndarray:
     )
     burdened = world.hold >= 0
     cheese = np.minimum(np.float32(config.cheese_slowdown) * world.handicap[:, COLUMN["cheese_speed"]], 1)
-    scouting = world.stage == PREPARATION
+    scouting = world.stage == Stage.PREPARATION
     mouse = np.where(scouting, np.float32(rates.scout_speed), np.float32(rates.mouse_speed))
     mouse *= world.handicap[:, COLUMN["mouse_speed"]]
     speed[:, 0] *= np.float32(rates.cat_speed) * world.handicap[:, COLUMN["cat_speed"]]
@@ -54,7 +54,7 @@ def move_carried(game: Game) -> None:
     world.x[matches[cats], held[cats]] = world.x[matches[cats], 0]
     world.y[matches[cats], held[cats]] = world.y[matches[cats], 0]
     matches, agents, held = matches[~cats], agents[~cats], held[~cats]
-    things = np.where(world.stage[matches] == PREPARATION, CAKES.start, CHEESES.start) + held
+    things = np.where(world.stage[matches] == Stage.PREPARATION, Thing.CAKES.start, Thing.CHEESES.start) + held
     world.thing_x[matches, things], world.thing_y[matches, things] = world.x[matches, agents], world.y[matches, agents]
 
 
@@ -79,7 +79,7 @@ def _pounce(game: Game, matches: np.ndarray, direction: np.ndarray) -> None:
     world = game.world
     dx, dy = world.x[matches, 1:] - world.x[matches, :1], world.y[matches, 1:] - world.y[matches, :1]
     room = game.plan.room(world.x[matches], world.y[matches])
-    able = (world.status[matches, 1:] == FREE) & (world.safe[matches, 1:] == 0) & (room[:, 1:] == room[:, :1])
+    able = (world.status[matches, 1:] == Status.FREE) & (world.safe[matches, 1:] == 0) & (room[:, 1:] == room[:, :1])
     square = np.where(able, dx * dx + dy * dy, np.inf)
     near = square.min(axis=1) <= game.config.hit_reach**2
     hit_mice(game, matches[near], 1 + square[near].argmin(axis=1))
@@ -99,7 +99,7 @@ def _heal(game: Game, matches: np.ndarray, direction: np.ndarray) -> None:  # no
     world = game.world
     dx, dy = world.x[matches] - world.x[matches, 3:4], world.y[matches] - world.y[matches, 3:4]
     room = game.plan.room(world.x[matches], world.y[matches])
-    near = (dx * dx + dy * dy <= _HEAL_REACH**2) & (room == room[:, 3:4]) & (world.status[matches] == FREE)
+    near = (dx * dx + dy * dy <= _HEAL_REACH**2) & (room == room[:, 3:4]) & (world.status[matches] == Status.FREE)
     near &= np.arange(AGENTS) > 0
     world.health[matches] = np.where(
         near, np.minimum(world.health[matches] + np.float32(_HEAL), 100), world.health[matches]

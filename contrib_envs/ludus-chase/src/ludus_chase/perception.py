@@ -8,7 +8,7 @@ from attrs import define
 from ludus_chase.game import Events
 from ludus_chase.house import HEIGHT, WIDTH, FloorPlan, House
 from ludus_chase.reach import Rooms
-from ludus_chase.world import GONE, HOLES, PREPARATION, PUSHED, ROCKETS, WRECKED, World
+from ludus_chase.world import GONE, Cheese, Stage, Status, Thing, World
 
 _UNSEEN = 1_000_000  # ticks
 
@@ -29,21 +29,21 @@ def perceive(plan: FloorPlan, world: World, rooms: Rooms) -> None:
     ):
         np.copyto(memory, truth[:, None], where=visible)
     state = np.concatenate([world.cheese, _hole_state(world)], axis=1)
-    np.copyto(world.seen_state, state[:, None], where=visible[:, :, : HOLES.stop])
+    np.copyto(world.seen_state, state[:, None], where=visible[:, :, : Thing.HOLES.stop])
     _update_spotted(world, rooms, seen_rooms)
 
 
 def _seen_rooms(world: World, rooms: Rooms) -> np.ndarray:
     """Return ``[B, 2] int64``: the rooms visible to the cat and to the mice, one bit each."""
     bits = np.left_shift(1, rooms.agents)
-    bits[GONE[world.status] | (world.status == WRECKED)] = 0
+    bits[GONE[world.status] | (world.status == Status.WRECKED)] = 0
     return np.stack([bits[:, 0], np.bitwise_or.reduce(bits[:, 1:], axis=1)], axis=1)
 
 
 def _hole_state(world: World) -> np.ndarray:
     """Return ``[B, 5] int64``: 0 for a free hole, 1 for a hole with cheese, 2 for a filled hole."""
     inside = np.take_along_axis(world.cheese, np.maximum(world.hole, 0), axis=1)
-    return np.where(world.hole < 0, 0, np.where(inside == PUSHED, 2, 1))
+    return np.where(world.hole < 0, 0, np.where(inside == Cheese.PUSHED, 2, 1))
 
 
 def _update_spotted(world: World, rooms: Rooms, seen_rooms: np.ndarray) -> None:
@@ -67,8 +67,8 @@ def _update_spotted(world: World, rooms: Rooms, seen_rooms: np.ndarray) -> None:
 
 def record_first_sightings(world: World, events: Events) -> None:
     """Record the first rocket and the first hole that the cat sees after the preparation."""
-    plays = (world.stage != PREPARATION) & world.running
-    for place, (kind, event) in enumerate(((ROCKETS, events.found_rocket), (HOLES, events.found_hole))):
+    plays = (world.stage != Stage.PREPARATION) & world.running
+    for place, (kind, event) in enumerate(((Thing.ROCKETS, events.found_rocket), (Thing.HOLES, events.found_hole))):
         found = world.known[:, 0, kind].any(axis=1) & plays & ~world.firsts[:, place]
         np.add(event, found, out=event)
         world.firsts[:, place] |= found

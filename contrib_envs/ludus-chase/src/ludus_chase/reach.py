@@ -8,25 +8,7 @@ from attrs import define
 from ludus_chase.actions import CAT, DIRECTIONS, MOUSE, MOVES
 from ludus_chase.config import ChaseConfig
 from ludus_chase.house import FloorPlan
-from ludus_chase.world import (
-    AGENTS,
-    BREAKING,
-    CAKES,
-    CHEESES,
-    CRACK,
-    DOWN,
-    FLOOR,
-    FREE,
-    GLOVES,
-    HOLES,
-    IN_HOLE,
-    ITEMS,
-    PREPARATION,
-    ROCKETS,
-    TIED,
-    TRAPS,
-    World,
-)
+from ludus_chase.world import AGENTS, Cheese, Stage, Status, Thing, World
 
 FAR = np.float32(1e9)
 _HANDS, _ARMS = 1.6, 2.5  # cells: picking up; tools, rockets and walls
@@ -79,18 +61,18 @@ def compute_reach(world: World, rooms: Rooms, *, config: ChaseConfig) -> Reach:
     lies = square.copy()
     lies[~np.broadcast_to(world.present[:, None, :], lies.shape)] = FAR
     hits, catches = _to_mice(world, rooms)
-    floor = np.where((world.cheese == FLOOR)[:, None], square[:, :, CHEESES], FAR)
+    floor = np.where((world.cheese == Cheese.FLOOR)[:, None], square[:, :, Thing.CHEESES], FAR)
     return Reach(
         cheese=_nearest(floor, _HANDS),
-        item=_nearest(lies[:, :, ITEMS], _HANDS),
-        cake=_nearest(lies[:, :, CAKES], _HANDS),
-        hole=_nearest(_open_holes(world, square[:, :, HOLES]), _ARMS),
-        hazard=_nearest(lies[:, :, TRAPS.start : GLOVES.stop], _ARMS),
-        tied=_tied(world, square[:, :, ROCKETS]),
-        crack=lies[:, :, CRACK] <= _ARMS**2,
+        item=_nearest(lies[:, :, Thing.ITEMS], _HANDS),
+        cake=_nearest(lies[:, :, Thing.CAKES], _HANDS),
+        hole=_nearest(_open_holes(world, square[:, :, Thing.HOLES]), _ARMS),
+        hazard=_nearest(lies[:, :, Thing.TRAPS.start : Thing.GLOVES.stop], _ARMS),
+        tied=_tied(world, square[:, :, Thing.ROCKETS]),
+        crack=lies[:, :, Thing.CRACK] <= _ARMS**2,
         hittable_mouse=_nearest(hits, config.hit_reach, first=1),
         catchable_mouse=_nearest(catches, _HANDS, first=1),
-        free_rocket=_nearest(np.where(world.amount[:, ROCKETS] > 0, FAR, square[:, 0, ROCKETS]), _ARMS),
+        free_rocket=_nearest(np.where(world.amount[:, Thing.ROCKETS] > 0, FAR, square[:, 0, Thing.ROCKETS]), _ARMS),
     )
 
 
@@ -110,14 +92,14 @@ def _to_mice(world: World, rooms: Rooms) -> tuple[np.ndarray, np.ndarray]:
     dx, dy = world.x[:, 1:] - world.x[:, :1], world.y[:, 1:] - world.y[:, :1]
     square = np.where(rooms.agents[:, 1:] == rooms.agents[:, :1], dx * dx + dy * dy, FAR)
     status = world.status[:, 1:]
-    hits = np.where((status == FREE) & (world.safe[:, 1:] == 0), square, FAR)
-    return hits, np.where(status == DOWN, square, FAR)
+    hits = np.where((status == Status.FREE) & (world.safe[:, 1:] == 0), square, FAR)
+    return hits, np.where(status == Status.DOWN, square, FAR)
 
 
 def _open_holes(world: World, square: np.ndarray) -> np.ndarray:
     """Return the squared distances ``[B, 5, 5]`` to holes that agents can push cheese into or through."""
     empty = world.hole < 0
-    stuck = ~empty & (np.take_along_axis(world.cheese, np.maximum(world.hole, 0), axis=1) == IN_HOLE)
+    stuck = ~empty & (np.take_along_axis(world.cheese, np.maximum(world.hole, 0), axis=1) == Cheese.IN_HOLE)
     useful = np.where((world.hold >= 0)[:, :, None], empty[:, None], stuck[:, None])
     return np.where(useful, square, FAR)
 
@@ -125,7 +107,7 @@ def _open_holes(world: World, square: np.ndarray) -> np.ndarray:
 def _tied(world: World, square: np.ndarray) -> np.ndarray:
     """Return ``[B, 5] int64``: the agent tied to the nearest such rocket in reach, -1 for none."""
     holder = np.full((len(square), 3), -1)
-    matches, agents = np.nonzero(world.status == TIED)
+    matches, agents = np.nonzero(world.status == Status.TIED)
     holder[matches, world.rocket[matches, agents]] = agents
     found = _nearest(np.where((holder >= 0)[:, None], square, FAR), _ARMS)
     return np.where(found < 0, -1, np.take_along_axis(holder, np.maximum(found, 0), axis=1))
@@ -172,7 +154,7 @@ def update_masks(world: World, reach: Reach, *, cat: np.ndarray, mouse: np.ndarr
 
 def _update_cat(world: World, reach: Reach, mask: np.ndarray) -> None:
     """Write the masks of cats, ``[B, 34]``."""
-    plays = world.stage != PREPARATION
+    plays = world.stage != Stage.PREPARATION
     bare, item = world.hold[:, 0] < 0, world.item[:, 0] >= 0
     mask[:, CAT["hit"]] = bare
     mask[:, CAT["catch"]] = bare & (reach.catchable_mouse > 0)
@@ -187,14 +169,14 @@ def _update_cat(world: World, reach: Reach, mask: np.ndarray) -> None:
 
 def _update_mice(world: World, reach: Reach, mask: np.ndarray) -> None:
     """Write the masks of mice, ``[B, 4, 34]``."""
-    plays = (world.stage != PREPARATION)[:, None]
+    plays = (world.stage != Stage.PREPARATION)[:, None]
     bare, item = world.hold[:, 1:] < 0, world.item[:, 1:] >= 0
     lies = np.where(plays, ~item & (reach.item[:, 1:] >= 0), bare & (reach.cake[:, 1:] >= 0))
     mask[:, :, MOUSE["lift"]] = plays & bare & (reach.cheese[:, 1:] >= 0)
     mask[:, :, MOUSE["grab"]] = lies
     mask[:, :, MOUSE["drop"]] = plays & (~bare | item)
     mask[:, :, MOUSE["push"]] = plays & (reach.hole[:, 1:] >= 0)
-    mask[:, :, MOUSE["crack"]] = (world.stage == BREAKING)[:, None] & reach.crack[:, 1:]
+    mask[:, :, MOUSE["crack"]] = (world.stage == Stage.BREAKING)[:, None] & reach.crack[:, 1:]
     mask[:, :, MOUSE["rescue"]] = plays & (reach.tied[:, 1:] >= 0)
     mask[:, :, MOUSE["disarm"]] = plays & (reach.hazard[:, 1:] >= 0)
     mask[:, :, MOUSE["use"]] = item

@@ -6,7 +6,7 @@ import numpy as np
 
 from ludus_chase.game import Events
 from ludus_chase.perception import Paths
-from ludus_chase.world import ABSENT, CHEESES, CRACK, FLOOR, FREE, HOLES, MICE, PREPARATION, TIED, World
+from ludus_chase.world import MICE, Cheese, Stage, Status, Thing, World
 
 #: Weight of each part of the cat's reward; a loss costs as much as a `win` pays.
 CAT_PARTS = {
@@ -104,7 +104,7 @@ def score_mice(events: Events, parts: dict[str, np.ndarray], shaping: ShapingRew
     team = {"cheese_pushed": events.filled, "open_crack": events.opened, "win": won}
     for name, count in alone.items():
         np.multiply(count[:, 1:], np.float32(MOUSE_PARTS[name]), out=parts[name])
-    present = (shaping.world.status[:, 1:] != ABSENT).astype(np.float32)
+    present = (shaping.world.status[:, 1:] != Status.ABSENT).astype(np.float32)
     for name, count in team.items():
         np.multiply(present, (np.float32(MOUSE_PARTS[name]) * count)[:, None], out=parts[name])
     shaping.score(parts)
@@ -158,25 +158,25 @@ _KINDS = {"cheese": 5, "rocket": MICE, "hole": 5, "crack": 1}
 def _distances(far: np.ndarray) -> dict[str, np.ndarray]:
     """Return walking distances to targets, ``[n, 4, k] float32`` each; a rocket is where its tied mouse is."""
     return {
-        "cheese": far[:, :, CHEESES],
+        "cheese": far[:, :, Thing.CHEESES],
         "rocket": far[:, :, -MICE:],
-        "hole": far[:, :, HOLES],
-        "crack": far[:, :, CRACK : CRACK + 1],
+        "hole": far[:, :, Thing.HOLES],
+        "crack": far[:, :, Thing.CRACK : Thing.CRACK + 1],
     }
 
 
 def _wanted(world: World) -> dict[str, np.ndarray]:
     """Return the targets whose approach is rewarded, ``[n, 4, k] bool`` each."""
     status = world.status[:, 1:]
-    able = (status == FREE) & ((world.stage != PREPARATION) & world.running)[:, None]
+    able = (status == Status.FREE) & ((world.stage != Stage.PREPARATION) & world.running)[:, None]
     carries = able & (world.hold[:, 1:] >= 0)
     known, state = world.known[:, 1], world.seen_state[:, 1]
-    cheese = known[:, CHEESES] & (state[:, CHEESES] == FLOOR)
-    hole = known[:, HOLES] & (state[:, HOLES] == 0)
-    crack = world.present[:, CRACK, None]
+    cheese = known[:, Thing.CHEESES] & (state[:, Thing.CHEESES] == Cheese.FLOOR)
+    hole = known[:, Thing.HOLES] & (state[:, Thing.HOLES] == 0)
+    crack = world.present[:, Thing.CRACK, None]
     return {
         "cheese": (able & ~carries)[:, :, None] & cheese[:, None],
-        "rocket": able[:, :, None] & (status == TIED)[:, None],
+        "rocket": able[:, :, None] & (status == Status.TIED)[:, None],
         "hole": carries[:, :, None] & hole[:, None],
         "crack": able[:, :, None] & crack[:, None],
     }

@@ -14,25 +14,7 @@ from ludus.errors import ContractError
 from ludus_chase.config import ChaseConfig
 from ludus_chase.game import Rates
 from ludus_chase.house import HEIGHT, MARGIN, WIDTH, FloorPlan, draw_floats, draw_permutations
-from ludus_chase.world import (
-    ABSENT,
-    AGENTS,
-    BREAKING,
-    CAKES,
-    CHEESES,
-    CRACK,
-    ELIMINATED,
-    FREE,
-    HOLES,
-    ITEM_KINDS,
-    ITEMS,
-    PREPARATION,
-    PUSHED,
-    PUSHING,
-    ROCKETS,
-    THINGS,
-    World,
-)
+from ludus_chase.world import AGENTS, ITEM_KINDS, THINGS, Cheese, Stage, Status, Thing, World
 
 #: Every parameter: default, least and greatest value. Factors multiply; counts and levels are whole numbers.
 PARAMETERS: Mapping[str, tuple[float, float, float]] = {
@@ -114,7 +96,7 @@ def _changes(scenario: Scenario) -> dict[str, float]:
 
 
 _CLEAR = 2.5  # cells: minimum distance of things to the walls of their rooms
-_ORDERS = (CHEESES, HOLES, ROCKETS, ITEMS, CAKES)
+_ORDERS = (Thing.CHEESES, Thing.HOLES, Thing.ROCKETS, Thing.ITEMS, Thing.CAKES)
 #: Index of the first random number that start states do not use.
 FIRST_HOUSE_DRAW = 2048
 
@@ -157,8 +139,8 @@ def _place_agents(plan: FloorPlan, seeds: np.ndarray, world: World) -> None:
     present = world.handicap[:, COLUMN["mice"], None]
     left = present - world.handicap[:, COLUMN["eliminated"], None]
     number = np.arange(1, AGENTS)
-    out = np.where(number > present, ABSENT, ELIMINATED)
-    world.status[:, 1:] = np.where(number > left, out, FREE)
+    out = np.where(number > present, Status.ABSENT, Status.ELIMINATED)
+    world.status[:, 1:] = np.where(number > left, out, Status.FREE)
 
 
 def _place_things(plan: FloorPlan, seeds: np.ndarray, world: World) -> None:
@@ -172,9 +154,9 @@ def _place_things(plan: FloorPlan, seeds: np.ndarray, world: World) -> None:
     world.kinds[:] = 1 + (draw_floats(seeds, 768, 6) * len(ITEM_KINDS)).astype(np.int64)
     along, side = draw_floats(seeds, 832, 2).T
     level, near = np.floor(side * 4) < 2, np.floor(side * 4) % 2 == 0  # a wall that runs from west to east, in front
-    world.thing_x[:, CRACK] = np.where(level, 2 + along * (WIDTH - 4), np.where(near, MARGIN, WIDTH - MARGIN))
-    world.thing_y[:, CRACK] = np.where(level, np.where(near, MARGIN, HEIGHT - MARGIN), 2 + along * (HEIGHT - 4))
-    world.amount[:, CRACK] = 1.0
+    world.thing_x[:, Thing.CRACK] = np.where(level, 2 + along * (WIDTH - 4), np.where(near, MARGIN, WIDTH - MARGIN))
+    world.thing_y[:, Thing.CRACK] = np.where(level, np.where(near, MARGIN, HEIGHT - MARGIN), 2 + along * (HEIGHT - 4))
+    world.amount[:, Thing.CRACK] = 1.0
 
 
 def _points_in_rooms(plan: FloorPlan, rooms: np.ndarray, drawn: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -187,7 +169,7 @@ def _points_in_rooms(plan: FloorPlan, rooms: np.ndarray, drawn: np.ndarray) -> t
 
 def _begin_stage(world: World, rates: Rates) -> None:
     prepares = (world.handicap[:, COLUMN["preparation"]] > 0) & (rates.preparation > 0)
-    world.stage[:] = np.where(prepares, PREPARATION, PUSHING)
+    world.stage[:] = np.where(prepares, Stage.PREPARATION, Stage.PUSHING)
     world.left[:] = np.where(prepares, rates.preparation, scaled_time_limit(world, rates.push))
 
 
@@ -201,23 +183,23 @@ def _push_at_start(world: World, config: ChaseConfig) -> None:
     """Push the number of cheeses that the scenario sets."""
     count = np.minimum(world.handicap[:, COLUMN["pushed"]], config.cheeses)
     done = np.arange(5) < count[:, None]
-    world.cheese[done] = PUSHED
+    world.cheese[done] = Cheese.PUSHED
     world.hole[:] = np.where(done, np.arange(5), -1)
-    world.present[:, CHEESES] = ~done
-    world.amount[:, HOLES] = done
+    world.present[:, Thing.CHEESES] = ~done
+    world.amount[:, Thing.HOLES] = done
 
 
 def _count_pushed(world: World) -> np.ndarray:
-    counted: np.ndarray = (world.cheese == PUSHED).sum(axis=1)
+    counted: np.ndarray = (world.cheese == Cheese.PUSHED).sum(axis=1)
     return counted
 
 
 def begin_breaking(world: World, matches: np.ndarray, rates: Rates) -> None:
     """Start the last stage in matches ``[n] int64``: the crack appears, and all agents know its position."""
-    world.stage[matches] = BREAKING
+    world.stage[matches] = Stage.BREAKING
     world.left[matches] = scaled_time_limit(world, rates.escape)[matches]
-    world.present[matches, CRACK] = True
-    world.known[matches, :, CRACK] = world.seen_present[matches, :, CRACK] = True
-    world.seen_amount[matches, :, CRACK] = 1.0
-    world.seen_x[matches, :, CRACK] = world.thing_x[matches, CRACK][:, None]
-    world.seen_y[matches, :, CRACK] = world.thing_y[matches, CRACK][:, None]
+    world.present[matches, Thing.CRACK] = True
+    world.known[matches, :, Thing.CRACK] = world.seen_present[matches, :, Thing.CRACK] = True
+    world.seen_amount[matches, :, Thing.CRACK] = 1.0
+    world.seen_x[matches, :, Thing.CRACK] = world.thing_x[matches, Thing.CRACK][:, None]
+    world.seen_y[matches, :, Thing.CRACK] = world.thing_y[matches, Thing.CRACK][:, None]

@@ -9,24 +9,7 @@ from ludus_chase.config import ChaseConfig
 from ludus_chase.game import Game
 from ludus_chase.reach import Reach, first_claims
 from ludus_chase.scenario import COLUMN, begin_breaking, scaled_time_limit
-from ludus_chase.world import (
-    ABSENT,
-    CAKES,
-    CHEESES,
-    CRACK,
-    ELIMINATED,
-    ESCAPED,
-    FREE,
-    HELD,
-    HOLES,
-    IN_HOLE,
-    MICE,
-    PREPARATION,
-    PUSHED,
-    PUSHING,
-    WRECKED,
-    World,
-)
+from ludus_chase.world import MICE, Cheese, Stage, Status, Thing, World
 
 
 def lift(game: Game, reach: Reach, selected: np.ndarray) -> None:
@@ -42,7 +25,7 @@ def lift(game: Game, reach: Reach, selected: np.ndarray) -> None:
     got = first_claims(matches, mice, wanted, (len(selected), 5))
     matches, mice, wanted = matches[got], mice[got], wanted[got]
     game.world.hold[matches, mice] = wanted
-    game.world.cheese[matches, wanted] = HELD
+    game.world.cheese[matches, wanted] = Cheese.HELD
     game.events.lifted[matches, mice] = ~game.world.lifted[matches, mice, wanted]
     game.world.lifted[matches, mice, wanted] = True
 
@@ -67,10 +50,10 @@ def push(game: Game, reach: Reach, selected: np.ndarray) -> None:
     count = helpers[matches, hole]
     speed = np.float32(game.rates.cheese) * (1.0 + np.float32(game.config.push_bonus) * (count - 1.0))
     speed *= world.handicap[matches, COLUMN["cheese_speed"]] * power_factors(game)[matches, mice]
-    before = world.amount[matches, HOLES.start + hole]
-    np.add.at(world.amount, (matches, HOLES.start + hole), speed)
-    world.amount[matches, HOLES.start + hole] = np.minimum(world.amount[matches, HOLES.start + hole], 1.0)
-    events.pushed[matches, mice] = (world.amount[matches, HOLES.start + hole] - before) / count
+    before = world.amount[matches, Thing.HOLES.start + hole]
+    np.add.at(world.amount, (matches, Thing.HOLES.start + hole), speed)
+    world.amount[matches, Thing.HOLES.start + hole] = np.minimum(world.amount[matches, Thing.HOLES.start + hole], 1.0)
+    events.pushed[matches, mice] = (world.amount[matches, Thing.HOLES.start + hole] - before) / count
     _finish(game, matches, hole, cheese)
 
 
@@ -84,19 +67,21 @@ def _insert(game: Game, matches: np.ndarray, mice: np.ndarray, hole: np.ndarray)
     cheese = world.hold[matches, mice]
     world.hole[matches, hole] = cheese
     world.hold[matches, mice] = -1
-    world.cheese[matches, cheese] = IN_HOLE
-    world.thing_x[matches, CHEESES.start + cheese] = world.thing_x[matches, HOLES.start + hole]
-    world.thing_y[matches, CHEESES.start + cheese] = world.thing_y[matches, HOLES.start + hole]
+    world.cheese[matches, cheese] = Cheese.IN_HOLE
+    world.thing_x[matches, Thing.CHEESES.start + cheese] = world.thing_x[matches, Thing.HOLES.start + hole]
+    world.thing_y[matches, Thing.CHEESES.start + cheese] = world.thing_y[matches, Thing.HOLES.start + hole]
 
 
 def _finish(game: Game, matches: np.ndarray, hole: np.ndarray, cheese: np.ndarray) -> None:
     """Remove cheese that has been pushed all the way."""
     world = game.world
-    done = (world.amount[matches, HOLES.start + hole] >= 1.0 - 1e-5) & (world.cheese[matches, cheese] == IN_HOLE)
+    done = (world.amount[matches, Thing.HOLES.start + hole] >= 1.0 - 1e-5) & (
+        world.cheese[matches, cheese] == Cheese.IN_HOLE
+    )
     matches, hole, cheese = matches[done], hole[done], cheese[done]
-    world.cheese[matches, cheese] = PUSHED
-    world.present[matches, CHEESES.start + cheese] = False
-    world.amount[matches, HOLES.start + hole] = 1.0
+    world.cheese[matches, cheese] = Cheese.PUSHED
+    world.present[matches, Thing.CHEESES.start + cheese] = False
+    world.amount[matches, Thing.HOLES.start + hole] = 1.0
     filled = np.zeros(world.cheese.shape, bool)
     filled[matches, cheese] = True
     game.events.filled += filled.sum(axis=1)
@@ -114,7 +99,7 @@ def take_cake(game: Game, reach: Reach, selected: np.ndarray) -> None:
     got = first_claims(matches, mice, cake, (len(selected), 2))
     matches, mice, cake = matches[got], mice[got], cake[got]
     world.hold[matches, mice] = cake
-    world.present[matches, CAKES.start + cake] = False
+    world.present[matches, Thing.CAKES.start + cake] = False
     game.events.cake[matches, mice] = 1.0
 
 
@@ -122,19 +107,19 @@ def break_crack(game: Game, reach: Reach, selected: np.ndarray) -> None:
     """Let the mice ``selected [B, 5] bool`` at the crack break it, or escape through an open one."""
     world, events = game.world, game.events
     matches, mice = np.nonzero(selected & reach.crack)
-    before = world.amount[matches, CRACK]
+    before = world.amount[matches, Thing.CRACK]
     through = before <= 0
-    world.status[matches[through], mice[through]] = ESCAPED
+    world.status[matches[through], mice[through]] = Status.ESCAPED
     matches, mice, before = matches[~through], mice[~through], before[~through]
     bite = np.float32(game.rates.crack) * power_factors(game)[matches, mice]
     total = np.zeros(len(selected), np.float32)
     np.add.at(total, matches, bite)
-    share = np.minimum(world.amount[:, CRACK], total)
+    share = np.minimum(world.amount[:, Thing.CRACK], total)
     events.cracked[matches, mice] = bite * (share[matches] / total[matches])
     events.crack -= share
-    world.amount[:, CRACK] -= share
-    opened = (total > 0) & (world.amount[:, CRACK] <= 1e-5)
-    world.amount[opened, CRACK] = 0.0
+    world.amount[:, Thing.CRACK] -= share
+    opened = (total > 0) & (world.amount[:, Thing.CRACK] <= 1e-5)
+    world.amount[opened, Thing.CRACK] = 0.0
     events.opened += opened
 
 
@@ -143,12 +128,12 @@ def advance_stage(game: Game) -> None:
     world, rates = game.world, game.rates
     world.ticks += world.running
     world.left -= world.running
-    world.played += world.running & (world.stage != PREPARATION)
-    over = np.flatnonzero(world.running & (world.stage == PREPARATION) & (world.left <= 0))
+    world.played += world.running & (world.stage != Stage.PREPARATION)
+    over = np.flatnonzero(world.running & (world.stage == Stage.PREPARATION) & (world.left <= 0))
     if len(over):
         _end_preparation(game, over)
-    pushed = (world.cheese == PUSHED).sum(axis=1) >= game.config.cheeses
-    ready = np.flatnonzero(world.running & (world.stage == PUSHING) & pushed)
+    pushed = (world.cheese == Cheese.PUSHED).sum(axis=1) >= game.config.cheeses
+    ready = np.flatnonzero(world.running & (world.stage == Stage.PUSHING) & pushed)
     if len(ready):
         begin_breaking(world, ready, rates)
 
@@ -156,15 +141,15 @@ def advance_stage(game: Game) -> None:
 def _end_preparation(game: Game, matches: np.ndarray) -> None:
     """Reset positions; each cake taken raises the level of the mice, each destroyed scout that of the cat."""
     world = game.world
-    world.stage[matches] = PUSHING
+    world.stage[matches] = Stage.PUSHING
     world.left[matches] = scaled_time_limit(world, game.rates.push)[matches]
     cakes = (world.hold[matches, 1:] >= 0).sum(axis=1)
     world.level[matches, 0] += world.wrecks[matches]
     world.level[matches, 1:] += cakes[:, None]
     world.hold[matches] = -1
-    world.present[matches, CAKES] = False
-    world.seen_present[matches, :, CAKES] = False
-    world.status[matches] = np.where(world.status[matches] == WRECKED, FREE, world.status[matches])
+    world.present[matches, Thing.CAKES] = False
+    world.seen_present[matches, :, Thing.CAKES] = False
+    world.status[matches] = np.where(world.status[matches] == Status.WRECKED, Status.FREE, world.status[matches])
     world.bound[matches] = 0
     world.x[matches], world.y[matches] = world.start_x[matches], world.start_y[matches]
 
@@ -172,8 +157,8 @@ def _end_preparation(game: Game, matches: np.ndarray) -> None:
 def find_endings(world: World, config: ChaseConfig) -> tuple[np.ndarray, np.ndarray]:
     """Return which matches end, ``[B] bool``, and the points of their mice, ``[B] float32``."""
     status = world.status[:, 1:]
-    escaped = (status == ESCAPED).sum(axis=1)
-    lost = ((status == ELIMINATED) | (status == ABSENT)).sum(axis=1)
+    escaped = (status == Status.ESCAPED).sum(axis=1)
+    lost = ((status == Status.ELIMINATED) | (status == Status.ABSENT)).sum(axis=1)
     won, beaten = escaped >= _ESCAPES, lost > MICE - _ESCAPES
     ended = world.running & (won | beaten | (world.left <= 0))
     points = np.where(won, 1.0, np.where(beaten, 0.0, _points_at_time_limit(world, config, escaped=escaped, lost=lost)))
@@ -189,7 +174,7 @@ def _points_at_time_limit(world: World, config: ChaseConfig, *, escaped: np.ndar
         return np.zeros(len(world.left))
     if config.time_over == "draw":
         return np.full(len(world.left), 0.5)
-    pushed = (world.cheese == PUSHED).sum(axis=1)
+    pushed = (world.cheese == Cheese.PUSHED).sum(axis=1)
     mice = (pushed / config.cheeses + escaped / _ESCAPES) / 2
     points: np.ndarray = 0.5 + 0.5 * np.sign(mice - lost / _CAPTURES)
     return points

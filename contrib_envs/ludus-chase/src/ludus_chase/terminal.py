@@ -7,36 +7,19 @@ import numpy as np
 from ludus_chase.game import Game
 from ludus_chase.house import DOOR, HEIGHT, WIDTH
 from ludus_chase.items import held_item_kind
-from ludus_chase.world import (
-    AGENTS,
-    BOMBS,
-    CAKES,
-    CHEESES,
-    CRACK,
-    GLOVES,
-    GONE,
-    HOLES,
-    ITEM_KINDS,
-    ITEMS,
-    PREPARATION,
-    PUSHED,
-    ROCKETS,
-    STATUSES,
-    TRAPS,
-    World,
-)
+from ludus_chase.world import AGENTS, GONE, ITEM_KINDS, STATUSES, Cheese, Stage, Thing, World
 
 _CAT, _MOUSE, _GOAL, _FAINT, _PLAIN = "\x1b[31;1m", "\x1b[36;1m", "\x1b[33m", "\x1b[2m", "\x1b[0m"
 _MARKS = (
-    (CHEESES, "▲"),
-    (HOLES, "o"),
-    (ROCKETS, "^"),
-    (ITEMS, "?"),
-    (TRAPS, "x"),
-    (GLOVES, "&"),
-    (BOMBS, "*"),
-    (CAKES, "%"),
-    (slice(CRACK, CRACK + 1), "#"),
+    (Thing.CHEESES, "▲"),
+    (Thing.HOLES, "o"),
+    (Thing.ROCKETS, "^"),
+    (Thing.ITEMS, "?"),
+    (Thing.TRAPS, "x"),
+    (Thing.GLOVES, "&"),
+    (Thing.BOMBS, "*"),
+    (Thing.CAKES, "%"),
+    (slice(Thing.CRACK, Thing.CRACK + 1), "#"),
 )
 _STAGES = ("preparation", "pushing", "breaking out")
 
@@ -53,11 +36,11 @@ def render(game: Game, match: int) -> str:
 
 def _draw_things(canvas: list[list[str]], world: World, match: int) -> None:
     for kind, mark in _MARKS:
-        if kind is CAKES and world.stage[match] != PREPARATION:
+        if kind is Thing.CAKES and world.stage[match] != Stage.PREPARATION:
             continue
         for thing in range(kind.start, kind.stop):
             if world.present[match, thing]:
-                filled = kind is HOLES and world.amount[match, thing] >= 1
+                filled = kind is Thing.HOLES and world.amount[match, thing] >= 1
                 drawn = f"{_GOAL}{'•' if filled else mark}{_PLAIN}"
                 _put(canvas, world.thing_x[match, thing], world.thing_y[match, thing], drawn)
 
@@ -96,8 +79,8 @@ def _walls(game: Game, match: int) -> list[list[str]]:
 def _heading(game: Game, match: int) -> str:
     world = game.world
     left = max(int(world.left[match]), 0) * game.config.tick_ms / 1000
-    pushed = int((world.cheese[match] == PUSHED).sum())
-    crack = f", crack {world.amount[match, CRACK]:.0%}" if world.present[match, CRACK] else ""
+    pushed = int((world.cheese[match] == Cheese.PUSHED).sum())
+    crack = f", crack {world.amount[match, Thing.CRACK]:.0%}" if world.present[match, Thing.CRACK] else ""
     return f"{_STAGES[int(world.stage[match])]}, {left:.1f} s left, cheese {pushed}/{game.config.cheeses}{crack}"
 
 
@@ -108,7 +91,7 @@ def _agent(world: World, match: int, agent: int) -> str:
     has = [ITEM_KINDS[kind - 1]] if kind else []
     held = int(world.hold[match, agent])
     if held >= 0:
-        load = "cake" if world.stage[match] == PREPARATION else "cheese"
+        load = "cake" if world.stage[match] == Stage.PREPARATION else "cheese"
         has.append(load if agent else f"mouse {held}")
     status = STATUSES[int(world.status[match, agent])]
     stunned = " bound" if world.bound[match, agent] else ""

@@ -13,33 +13,20 @@ from ludus_chase.house import HEIGHT, WIDTH, FloorPlan, House
 from ludus_chase.items import held_item_kind
 from ludus_chase.layout import AGENT_TRUTH, LAGS, PATH
 from ludus_chase.perception import Paths, find_paths
-from ludus_chase.world import (
-    BOMBS,
-    CAKES,
-    CHEESES,
-    CRACK,
-    ELIMINATED,
-    ESCAPED,
-    GLOVES,
-    GONE,
-    HAZARDS,
-    HOLES,
-    ITEMS,
-    MICE,
-    PUSHED,
-    ROCKETS,
-    STATUSES,
-    THINGS,
-    TIED,
-    TRAPS,
-    Indices,
-    World,
-)
+from ludus_chase.world import GONE, MICE, STATUSES, THINGS, Cheese, Indices, Status, Thing, World
 
 #: Channels: topography; cheeses; holes and the crack; rockets; items and cakes; hazards; the cat; the mice.
 _CHANNELS = 8
 _WALL, _DOOR_SHADE, _SEEN, _REMEMBERED = 255, 96, 255, 128
-_DRAWN = ((CHEESES, 1), (HOLES, 2), (slice(CRACK, CRACK + 1), 2), (ROCKETS, 3), (ITEMS, 4), (CAKES, 4), (HAZARDS, 5))
+_DRAWN = (
+    (Thing.CHEESES, 1),
+    (Thing.HOLES, 2),
+    (slice(Thing.CRACK, Thing.CRACK + 1), 2),
+    (Thing.ROCKETS, 3),
+    (Thing.ITEMS, 4),
+    (Thing.CAKES, 4),
+    (Thing.HAZARDS, 5),
+)
 
 
 class MiniImageView:
@@ -127,8 +114,15 @@ class MiniImageView:
 
 _LONG_S = 30.0  # a time of 1 in observations
 _OTHERS = np.array([[other for other in range(MICE) if other != mouse] for mouse in range(MICE)])
-_KINDS = {"cheeses": CHEESES, "holes": HOLES, "rockets": ROCKETS, "items": ITEMS, "hazards": HAZARDS, "cakes": CAKES}
-_KINDS["crack"] = slice(CRACK, CRACK + 1)
+_KINDS = {
+    "cheeses": Thing.CHEESES,
+    "holes": Thing.HOLES,
+    "rockets": Thing.ROCKETS,
+    "items": Thing.ITEMS,
+    "hazards": Thing.HAZARDS,
+    "cakes": Thing.CAKES,
+    "crack": slice(Thing.CRACK, Thing.CRACK + 1),
+}
 _SCALE = np.float32(1 / WIDTH)
 _ONE_HOT = {count: np.eye(count, dtype=np.float32) for count in (3, 4, 5, len(STATUSES), 18)}
 
@@ -196,17 +190,17 @@ class ChaseView:
         """Return ``[n, 12] float32``: the leaf ``global``."""
         config, common = self._game.config, np.empty((len(world.stage), 12), np.float32)
         status = world.status[:, 1:]
-        pushed = (world.cheese == PUSHED).sum(axis=1)
+        pushed = (world.cheese == Cheese.PUSHED).sum(axis=1)
         common[:, :3] = _ONE_HOT[3][world.stage]
         common[:, 3] = np.clip(world.left / self._limits[world.stage], 0, 1)
         common[:, 4] = pushed * np.float32(0.2)
         common[:, 5] = np.maximum(config.cheeses - pushed, 0) * np.float32(0.2)
-        common[:, 6] = world.present[:, CRACK]
-        common[:, 7] = world.amount[:, CRACK]
+        common[:, 6] = world.present[:, Thing.CRACK]
+        common[:, 7] = world.amount[:, Thing.CRACK]
         for place, which in (
-            (8, status == ELIMINATED),
-            (9, status == ESCAPED),
-            (10, status == TIED),
+            (8, status == Status.ELIMINATED),
+            (9, status == Status.ESCAPED),
+            (10, status == Status.TIED),
             (11, ~GONE[status]),
         ):
             common[:, place] = which.sum(axis=1) * np.float32(0.25)
@@ -215,7 +209,7 @@ class ChaseView:
     def _update_things(self, leaves: Leaves, at: Indices, world: World, team: int, packed: np.ndarray) -> None:
         """Write the leaves of things as a team remembers them."""
         present = (world.known[:, team] & world.seen_present[:, team]).astype(np.float32)
-        present[:, HOLES] = world.known[:, team, HOLES]
+        present[:, Thing.HOLES] = world.known[:, team, Thing.HOLES]
         packed[:, :, :THINGS] *= present[:, None, :, None]
         states = self._thing_states(world, team)
         for name, kind in _KINDS.items():
@@ -228,16 +222,16 @@ class ChaseView:
     def _thing_states(self, world: World, team: int) -> dict[str, np.ndarray]:
         """Return the last seen states of things by leaf, ``[n, k, f] float32`` each."""
         state, amount = world.seen_state[:, team], world.seen_amount[:, team]
-        fuse = (amount[:, BOMBS] * self._tick_share).clip(0, 1)
-        hazards = np.zeros((len(state), HAZARDS.stop - HAZARDS.start, 4), np.float32)
-        for place, kind in enumerate((TRAPS, GLOVES, BOMBS)):
-            hazards[:, kind.start - HAZARDS.start : kind.stop - HAZARDS.start, place] = 1.0
-        hazards[:, BOMBS.start - HAZARDS.start :, 3] = fuse
-        crack = amount[:, CRACK, None]
+        fuse = (amount[:, Thing.BOMBS] * self._tick_share).clip(0, 1)
+        hazards = np.zeros((len(state), Thing.HAZARDS.stop - Thing.HAZARDS.start, 4), np.float32)
+        for place, kind in enumerate((Thing.TRAPS, Thing.GLOVES, Thing.BOMBS)):
+            hazards[:, kind.start - Thing.HAZARDS.start : kind.stop - Thing.HAZARDS.start, place] = 1.0
+        hazards[:, Thing.BOMBS.start - Thing.HAZARDS.start :, 3] = fuse
+        crack = amount[:, Thing.CRACK, None]
         return {
-            "cheeses": _ONE_HOT[4][state[:, CHEESES]][..., :3],
-            "holes": np.concatenate([_ONE_HOT[3][state[:, HOLES]], amount[:, HOLES, None]], axis=2),
-            "rockets": np.stack([amount[:, ROCKETS] > 0, amount[:, ROCKETS]], axis=2),
+            "cheeses": _ONE_HOT[4][state[:, Thing.CHEESES]][..., :3],
+            "holes": np.concatenate([_ONE_HOT[3][state[:, Thing.HOLES]], amount[:, Thing.HOLES, None]], axis=2),
+            "rockets": np.stack([amount[:, Thing.ROCKETS] > 0, amount[:, Thing.ROCKETS]], axis=2),
             "items": _ONE_HOT[5][world.kinds][..., 1:],
             "hazards": hazards,
             "crack": np.stack([crack, crack <= 0], axis=2),
@@ -309,7 +303,7 @@ class ChaseView:
         agents[..., 7] = world.hold >= 0
         agents[..., 8:] = _ONE_HOT[len(STATUSES)][world.status]
         amount = world.amount.copy()
-        amount[:, BOMBS] *= share
+        amount[:, Thing.BOMBS] *= share
         things = np.stack([world.thing_x * _SCALE, world.thing_y * _SCALE, world.present, amount.clip(0, 1)], axis=2)
         leaves["all_agents"][at] = agents.reshape(len(agents), 1, -1)
         leaves["all_things"][at] = things.reshape(len(things), 1, -1)

@@ -33,23 +33,48 @@ class MatchArrays:
 
 #: Agents of a match: number 0 is the cat, the others are the mice.
 AGENTS, MICE = 5, 4
-#: Status of an agent. GONE agents no longer take part: they escaped, were eliminated, or are absent.
 STATUSES = ("free", "down", "carried", "tied", "escaped", "eliminated", "absent", "wrecked")
-FREE, DOWN, CARRIED, TIED, ESCAPED, ELIMINATED, ABSENT, WRECKED = range(8)
-GONE = np.array([status in (ESCAPED, ELIMINATED, ABSENT) for status in range(8)])
-#: Location of a cheese.
-FLOOR, HELD, IN_HOLE, PUSHED = range(4)
 #: Kinds of items; 0 is none. A burning bomb is shown by its fuse.
 ITEM_KINDS = ("bomb", "plate", "milk", "boots")
-BOMB, PLATE, MILK, BOOTS = range(1, 5)
-#: Stages of a match.
-PREPARATION, PUSHING, BREAKING = range(3)
 
-#: Index ranges of the things of a match; a thrown bomb has the index of its thrower.
-CHEESES, HOLES, ROCKETS, ITEMS = slice(0, 5), slice(5, 10), slice(10, 13), slice(13, 19)
-TRAPS, GLOVES, BOMBS, CAKES = slice(19, 22), slice(22, 25), slice(25, 30), slice(30, 32)
-HAZARDS = slice(TRAPS.start, BOMBS.stop)
-CRACK = 32
+
+class Status:
+    """Status of an agent."""
+
+    FREE, DOWN, CARRIED, TIED, ESCAPED, ELIMINATED, ABSENT, WRECKED = range(8)
+
+
+#: ``[8] bool`` by status: the agent no longer takes part, since it escaped, was eliminated, or is absent.
+GONE = np.isin(np.arange(8), (Status.ESCAPED, Status.ELIMINATED, Status.ABSENT))
+
+
+class Cheese:
+    """Location of a cheese."""
+
+    FLOOR, HELD, IN_HOLE, PUSHED = range(4)
+
+
+class Item:
+    """Kind of an item, as an index of `ITEM_KINDS` plus 1."""
+
+    BOMB, PLATE, MILK, BOOTS = range(1, 5)
+
+
+class Stage:
+    """Stage of a match."""
+
+    PREPARATION, PUSHING, BREAKING = range(3)
+
+
+class Thing:
+    """Index ranges of the things of a match; a thrown bomb has the index of its thrower."""
+
+    CHEESES, HOLES, ROCKETS, ITEMS = slice(0, 5), slice(5, 10), slice(10, 13), slice(13, 19)
+    TRAPS, GLOVES, BOMBS, CAKES = slice(19, 22), slice(22, 25), slice(25, 30), slice(30, 32)
+    HAZARDS = slice(TRAPS.start, BOMBS.stop)
+    CRACK = 32
+
+
 THINGS = 33
 _HISTORY = 41
 
@@ -77,7 +102,7 @@ class World(MatchArrays):
     Attributes:
         x: Positions of agents; likewise `y`.
         health: 0 to 100.
-        status: One of `STATUSES`.
+        status: One of `Status`.
         bound: Time until the agent can act again after a hit, a stun or a trap.
         clock: Time left in the status: until a mouse gets up, breaks free, or leaves with its rocket.
         safe: Time for which the agent cannot be hurt; likewise `fast`.
@@ -93,11 +118,11 @@ class World(MatchArrays):
         thing_x: Positions of things; likewise `thing_y`.
         present: The thing is visible; carried cheese is, held items are not.
         amount: Hole: share of its cheese pushed. Rocket: share of the fuse left. Bomb: ticks left. Crack: share left.
-        cheese: FLOOR, HELD, IN_HOLE or PUSHED.
+        cheese: One of `Cheese`.
         hole: Cheese in a hole, -1 for none.
-        kinds: Kinds of items: index in `ITEM_KINDS` plus 1.
+        kinds: Kinds of items, each one of `Item`.
         laid: Numbers of traps and gloves that the cat has placed.
-        stage: PREPARATION, PUSHING or BREAKING.
+        stage: One of `Stage`.
         left: Time left in the stage.
         played: Time since the preparation.
         running: The match is running.
