@@ -30,22 +30,11 @@ from ludus_local.memory import SharedFolder
 from ludus_local.transport import FORWARDER, Sockets, ZmqEndpoint, drain, ipc_address
 from ludus_local.worker import WorkerArguments, run_process
 
+from ludus_hosts import wire
 from ludus_hosts.connection import Listener
 from ludus_hosts.host_registry import HostRegistry, JoinedHost
 from ludus_hosts.keys import RunKey
 from ludus_hosts.weight_source import WeightSource
-from ludus_hosts.wire import (
-    GATEWAY,
-    HostLeft,
-    HostList,
-    JoinAccepted,
-    JoinRejected,
-    JoinRequest,
-    ModelFile,
-    ModelRequest,
-    WeightsAck,
-    installed_versions,
-)
 
 _POLL_MS = 20
 _IO_THREADS = 4  # each encrypts a few hundred MB/s
@@ -74,7 +63,7 @@ class Gateway:
         LinkError: The address cannot be used.
     """
 
-    name = GATEWAY
+    name = wire.GATEWAY
 
     def __init__(
         self, *, run_dir: Path, sockets: Path, listen: str, key: Path, link: Link, clock: Callable[[], float]
@@ -86,7 +75,7 @@ class Gateway:
         self._run_dir, self._sockets, self._link, self._clock = run_dir, sockets, link, clock
         self._own = Sockets(threads=_IO_THREADS)
         self._listener = Listener(self._own, listen, key)
-        self._folder = SharedFolder.beside(sockets, GATEWAY)
+        self._folder = SharedFolder.beside(sockets, wire.GATEWAY)
         self._coordinator = self._own.dealer(FORWARDER, ipc_address(sockets, COORDINATOR))
         self._sources: dict[str, WeightSource] = {}  # by learner
         self._registry = HostRegistry()
@@ -177,9 +166,9 @@ class Gateway:
         try:
             message = codec.decode(frames)
         except WireError as error:  # most likely another version
-            self._send_relay(route, JoinRejected(reason=f"incompatible version of ludus: {error}"))
+            self._send_relay(route, wire.JoinRejected(reason=f"incompatible version of ludus: {error}"))
             return
-        if isinstance(message, JoinRequest):
+        if isinstance(message, wire.JoinRequest):
             self._handle_join(route, message)
         elif (found := self._registry.find(route)) is not None:
             self._handle_joined(found[0], found[1], message)
@@ -187,16 +176,16 @@ class Gateway:
     def _handle_joined(self, name: str, host: JoinedHost, message: Message) -> None:
         """Handle a message of the relay of a host that takes part."""
         match message:
-            case ModelRequest() if _HASH.fullmatch(message.hash):
+            case wire.ModelRequest() if _HASH.fullmatch(message.hash):
                 self._send_relay(
-                    host.bulk_route, ModelFile(hash=message.hash, parts=read_model(self._run_dir, message.hash))
+                    host.bulk_route, wire.ModelFile(hash=message.hash, parts=read_model(self._run_dir, message.hash))
                 )
-            case WeightsAck():
+            case wire.WeightsAck():
                 host.acknowledge_weights(message.learner, message.version)
-            case HostLeft() if message.host == name:
+            case wire.HostLeft() if message.host == name:
                 self._remove(name)
 
-    def _handle_join(self, route: bytes, request: JoinRequest) -> None:
+    def _handle_join(self, route: bytes, request: wire.JoinRequest) -> None:
         if request.bulk:
             known = self._registry.hosts.get(request.host)
             if known is not None and known.token == request.token:
@@ -206,16 +195,16 @@ class Gateway:
         if rejected is not None:
             self._send_relay(route, rejected)
         elif request.run != self._sockets.name:  # the host does not know this session yet
-            accepted = JoinAccepted(
+            accepted = wire.JoinAccepted(
                 run=self._sockets.name,
                 config=(self._run_dir / "run.toml").read_text(encoding="utf-8"),
                 methods=transfer_methods("tcp:", shared=False),
-                versions=installed_versions(),
+                versions=wire.installed_versions(),
             )
             self._send_relay(route, accepted)
         else:
             self._report_left(self._registry.register(request, route, self._clock()))
-            self._send_relay(route, JoinAccepted(run=self._sockets.name))
+            self._send_relay(route, wire.JoinAccepted(run=self._sockets.name))
 
     def _remove(self, name: str) -> None:
         self._report_left(self._registry.remove(name))
@@ -240,7 +229,7 @@ class Gateway:
                 elif is_forwarded and host is not None:
                     self._send(self._listener.socket, [host.route, peer.encode(), *frames])
                     self.count += 1
-                elif worker == GATEWAY:  # remote samplers cannot use shared memory of this host
+                elif worker == wire.GATEWAY:  # remote samplers cannot use shared memory of this host
                     capabilities = codec.decode(frames[1:])
                     assert isinstance(capabilities, LinkCapabilities)
                     self._sources[peer].map(self._folder, capabilities)
@@ -250,7 +239,7 @@ class Gateway:
     def _forward_weights(self, source: WeightSource, now_s: float) -> None:
         """Send the newest weights of a learner to hosts that have acknowledged the last ones."""
         if source.request_due(now_s):
-            self._send(source.socket, [GATEWAY.encode(), *codec.encode(CapabilitiesRequest())])
+            self._send(source.socket, [wire.GATEWAY.encode(), *codec.encode(CapabilitiesRequest())])
         newest = source.newest
         if newest is None:
             return
@@ -263,7 +252,7 @@ class Gateway:
             frames = source.encode()
         except WireError as error:  # shared memory has no such limit
             reason = f"the weights of {source.learner} cannot be sent to other hosts: {error}"
-            self._send_relay(host.route, JoinRejected(reason=reason))
+            self._send_relay(host.route, wire.JoinRejected(reason=reason))
             self._remove(name)
             return
         if self._send(self._listener.socket, [host.bulk_route, b"", b"", *frames]):
@@ -273,7 +262,7 @@ class Gateway:
         """Send the list of hosts to the worker pool if it has changed, and at intervals."""
         hosts = self._registry.sampler_counts
         if hosts != self._reported or now_s - self._reported_s > _REPORT_INTERVAL_S:
-            self._link.send(COORDINATOR, HostList(hosts=hosts))
+            self._link.send(COORDINATOR, wire.HostList(hosts=hosts))
             self._reported, self._reported_s = hosts, now_s
 
     # -- sending -----------------------------------------------------------------------------------------------

@@ -20,18 +20,9 @@ from ludus_local import codec
 from ludus_local.codec import Frame
 from ludus_local.transport import Sockets, drain
 
+from ludus_hosts import wire
 from ludus_hosts.connection import Connection
 from ludus_hosts.host_agent import HostAgent, JoinOptions
-from ludus_hosts.wire import (
-    HostLeft,
-    JoinAccepted,
-    JoinRejected,
-    JoinRequest,
-    ModelFile,
-    WeightsAck,
-    WeightsUpdate,
-    installed_versions,
-)
 
 _POLL_MS = 20
 _JOIN_INTERVAL_S = 1.0
@@ -124,7 +115,7 @@ class Relay:
             self._print_line(f"{self._options.host}: {self._agent.status}")
 
     def _send_join_request(self, now_s: float) -> None:
-        request = JoinRequest(host=self._options.host, token=self._token)
+        request = wire.JoinRequest(host=self._options.host, token=self._token)
         if self._agent is not None:
             request = evolve(request, samplers=len(self._agent.workers), run=self._agent.run)
         if self._connection.send([b"", b"", *codec.encode(request)]):
@@ -159,24 +150,24 @@ class Relay:
 
     def _handle_gateway(self, message: Message) -> None:
         match message:
-            case JoinAccepted():
+            case wire.JoinAccepted():
                 if self._problem and self._agent is not None and not message.config:
                     self._print_line("the run is back")
                 self._problem = ""
                 if message.config:
                     self._start_agent(message)
-            case JoinRejected():
+            case wire.JoinRejected():
                 if message.final:
                     raise LinkError(message.reason)
                 self._print_problem(message.reason)
-            case WeightsUpdate() if self._agent is not None:
+            case wire.WeightsUpdate() if self._agent is not None:
                 self._agent.publish(message)
-                ack = WeightsAck(learner=message.learner, version=message.version)
+                ack = wire.WeightsAck(learner=message.learner, version=message.version)
                 self._bulk.send([b"", b"", *codec.encode(ack)])  # if it is lost, the connection is too
-            case ModelFile() if self._agent is not None:
+            case wire.ModelFile() if self._agent is not None:
                 self._agent.add_model(message)
 
-    def _start_agent(self, accepted: JoinAccepted) -> None:
+    def _start_agent(self, accepted: wire.JoinAccepted) -> None:
         """Start samplers for a session of the run, instead of those for an earlier one.
 
         Raises:
@@ -217,7 +208,7 @@ class Relay:
         return agent.stop_reason or "interrupted"
 
     def _send_left(self) -> None:
-        self._send(HostLeft(host=self._options.host))
+        self._send(wire.HostLeft(host=self._options.host))
         while self._outbox and self._connection.send(self._outbox.popleft()):
             pass
 
@@ -229,13 +220,13 @@ class Relay:
             agent.close()
 
 
-def _check_versions(accepted: JoinAccepted) -> None:
+def _check_versions(accepted: wire.JoinAccepted) -> None:
     """Check that distributions which both hosts have are of the same version.
 
     Raises:
         ConfigError: They are not.
     """
-    own = installed_versions()
+    own = wire.installed_versions()
     differences = [
         f"{name} {own[name]} here, {version} there"
         for name, version in accepted.versions.items()

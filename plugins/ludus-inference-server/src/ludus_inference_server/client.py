@@ -22,32 +22,13 @@ from ludus.service import Network, ServiceEndpoint
 from ludus_local.memory import ArraySpec, Layout, SharedFile, SharedFolder
 from torch import nn
 
+from ludus_inference_server import protocol
 from ludus_inference_server.config import ServerConfig
 from ludus_inference_server.models import content_key
-from ludus_inference_server.protocol import (
-    MAX_FRAME_BYTES,
-    AssignModel,
-    ClearSlot,
-    ClientLeft,
-    ClientRegistered,
-    EvaluateRequest,
-    EvaluateResult,
-    Message,
-    ModelStatus,
-    RegisterClient,
-    RequestRejected,
-    UnknownClient,
-    UploadModel,
-    decode,
-    encode,
-    pack_specs,
-    service_address,
-    unpack_specs,
-)
 from ludus_inference_server.runtimes import make_runtime
 from ludus_inference_server.server import architecture_key
 
-T = TypeVar("T", ClientRegistered, ModelStatus, EvaluateResult)
+T = TypeVar("T", protocol.ClientRegistered, protocol.ModelStatus, protocol.EvaluateResult)
 
 _RETRY_MS = 500  # without an answer a request is sent again
 _LINGER_MS = 100
@@ -85,11 +66,11 @@ class RemoteInference:
         self._number = 0
         self._outputs: dict[str, np.ndarray] = {}
         self.load(get_weights(network.module))
-        address = service_address(site.sockets, site.service)
+        address = protocol.service_address(site.sockets, site.service)
         self._context = zmq.Context()
         self._socket: zmq.Socket[bytes] = self._context.socket(zmq.DEALER)
         self._socket.setsockopt(zmq.IDENTITY, f"{folder.worker}.{os.getpid()}".encode())
-        self._socket.setsockopt(zmq.MAXMSGSIZE, MAX_FRAME_BYTES)
+        self._socket.setsockopt(zmq.MAXMSGSIZE, protocol.MAX_FRAME_BYTES)
         self._socket.setsockopt(zmq.LINGER, 0)
         self._socket.setsockopt(zmq.RECONNECT_IVL, 20)
         self._socket.connect(address)
@@ -123,7 +104,7 @@ class RemoteInference:
         rows = len(next(iter(leaves.values())))
         area = self._written(leaves, rows)
         table = np.array(spans or [Span(0, 0, rows)], np.int64)
-        message = EvaluateRequest(0, rows, table.tobytes(), bool(privileged), bool(state))
+        message = protocol.EvaluateRequest(0, rows, table.tobytes(), bool(privileged), bool(state))
         while (outputs := self._try(message, area, set(table[:, 0].tolist()))) is None:
             _log.info("%s: the inference server was restarted", self._site.worker)
             self._answer = None
@@ -133,12 +114,12 @@ class RemoteInference:
         """Disconnect from the server; garbage collection and the end of the process do so too."""
         self._leave()
 
-    def _try(self, message: EvaluateRequest, area: SharedFile, slots: set[int]) -> Outputs | None:
+    def _try(self, message: protocol.EvaluateRequest, area: SharedFile, slots: set[int]) -> Outputs | None:
         """Return the answer to a request; None if the server does not know this client."""
         try:
             answer = self._ensure_registered(area)
             self._update_slots(slots)
-            done = self._request(message, EvaluateResult)
+            done = self._request(message, protocol.EvaluateResult)
         except _UnknownClientError:
             return None
         return self._copied(answer, done.leaves, message.rows)
@@ -183,24 +164,24 @@ class RemoteInference:
         """Register the request buffer if necessary, and return the answer buffer."""
         if self._answer is None:
             self._sent_keys.clear()  # registering clears all slots
-            specs = pack_specs(self._sized())
-            message = RegisterClient(0, self._site.player, self._architecture, area.name, specs, self._rows)
-            opened = self._request(message, ClientRegistered)
+            specs = protocol.pack_specs(self._sized())
+            message = protocol.RegisterClient(0, self._site.player, self._architecture, area.name, specs, self._rows)
+            opened = self._request(message, protocol.ClientRegistered)
             server = opened.file.rsplit(".", 2)[0]
-            self._answer = self._folder.attach(server, opened.file, unpack_specs(opened.specs))
+            self._answer = self._folder.attach(server, opened.file, protocol.unpack_specs(opened.specs))
         return self._answer
 
     def _update_slots(self, slots: set[int]) -> None:
         """Assign the models of slots that are needed, and clear those of removed models."""
         for slot in self._sent_keys.keys() - self._keys.keys():
-            self._request(ClearSlot(0, slot), ModelStatus)
+            self._request(protocol.ClearSlot(0, slot), protocol.ModelStatus)
             del self._sent_keys[slot]
         for slot in slots:
             key = self._keys.get(slot, "")
             if not key:
                 raise ContractError(f"slot {slot} has no model; call load first")
             if self._sent_keys.get(slot) != key:
-                if not self._request(AssignModel(0, slot, key), ModelStatus).available:
+                if not self._request(protocol.AssignModel(0, slot, key), protocol.ModelStatus).available:
                     self._upload(slot, key)
                 self._sent_keys[slot] = key
 
@@ -211,24 +192,26 @@ class RemoteInference:
         try:
             for name, array in file.copies[0].items():
                 array[...] = weights[name]
-            self._request(UploadModel(0, slot, key, file.name, pack_specs(layout.specs)), ModelStatus)
+            self._request(
+                protocol.UploadModel(0, slot, key, file.name, protocol.pack_specs(layout.specs)), protocol.ModelStatus
+            )
         finally:
             file.path.unlink(missing_ok=True)
 
-    def _request(self, message: Message, kind: type[T]) -> T:
+    def _request(self, message: protocol.Message, kind: type[T]) -> T:
         """Send a request, repeatedly, until it is answered."""
         self._number += 1
-        frame = encode(evolve(message, number=self._number))
+        frame = protocol.encode(evolve(message, number=self._number))
         while True:
             with suppress(zmq.Again):  # the queue is full while the server is not running
                 self._socket.send(frame, zmq.NOBLOCK)
             while self._socket.poll(_RETRY_MS):
-                answer = decode(self._socket.recv())
+                answer = protocol.decode(self._socket.recv())
                 if answer.number != self._number:
                     continue  # to an earlier request
-                if isinstance(answer, UnknownClient):
+                if isinstance(answer, protocol.UnknownClient):
                     raise _UnknownClientError
-                if isinstance(answer, RequestRejected):
+                if isinstance(answer, protocol.RequestRejected):
                     raise ContractError(f"the inference server rejected a request: {answer.reason}")
                 if not isinstance(answer, kind):
                     raise WireError(f"expected {kind.__name__}, got {type(answer).__name__}")
@@ -237,7 +220,7 @@ class RemoteInference:
 
 def _leave(socket: zmq.Socket[bytes], context: zmq.Context[zmq.Socket[bytes]], files: list[Path]) -> None:
     with suppress(zmq.Again):
-        socket.send(encode(ClientLeft(0)), zmq.NOBLOCK)
+        socket.send(protocol.encode(protocol.ClientLeft(0)), zmq.NOBLOCK)
     socket.close(linger=_LINGER_MS)
     context.term()
     _remove(files)

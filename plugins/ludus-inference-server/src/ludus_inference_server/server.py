@@ -14,29 +14,18 @@ from ludus.inference import Inference, Span
 from ludus.service import Network
 from ludus_local.memory import ArraySpec, Layout, SharedFolder, is_running
 
+from ludus_inference_server import protocol
 from ludus_inference_server.batches import Batch, Client, Request, run
 from ludus_inference_server.models import Architecture, ModelCache, content_key
-from ludus_inference_server.protocol import (
-    AssignModel,
-    ClearSlot,
-    ClientLeft,
-    ClientRegistered,
-    EvaluateRequest,
-    EvaluateResult,
-    Message,
-    ModelStatus,
-    RegisterClient,
-    RequestRejected,
-    UnknownClient,
-    UploadModel,
-    decode,
-    decode_spans,
-    encode,
-    pack_specs,
-    unpack_specs,
-)
 
-_CLIENT_MESSAGES = (RegisterClient, AssignModel, UploadModel, ClearSlot, ClientLeft, EvaluateRequest)
+_CLIENT_MESSAGES = (
+    protocol.RegisterClient,
+    protocol.AssignModel,
+    protocol.UploadModel,
+    protocol.ClearSlot,
+    protocol.ClientLeft,
+    protocol.EvaluateRequest,
+)
 _ACTIVE_S = 0.1  # a process that has sent a request so recently is likely to send another
 _CHECK_INTERVAL_S = 1.0  # between two checks for processes that have ended
 _log = logging.getLogger("ludus.inference")
@@ -86,23 +75,23 @@ class Server:
     def handle(self, peer: str, frame: bytes, now_s: float) -> None:
         """Handle one frame; invalid messages are counted and dropped."""
         try:
-            message = decode(frame)
+            message = protocol.decode(frame)
             if not isinstance(message, _CLIENT_MESSAGES):
                 raise WireError(f"{type(message).__name__} is a message of the server")
         except WireError as error:
             self._count_dropped(peer, error)
             return
         client = self._clients.get(peer)
-        if isinstance(message, ClientLeft):
+        if isinstance(message, protocol.ClientLeft):
             if client is not None:
                 self._remove_client(client)
         elif client is not None and message.number <= client.number:
             self._repeat_reply(client, message.number)
-        elif isinstance(message, RegisterClient):
+        elif isinstance(message, protocol.RegisterClient):
             answer = self._answer(peer, partial(self._register, peer, message), message)
             self._reply(peer, message, answer, now_s)
         elif client is None:
-            self.outbox.append((peer, encode(UnknownClient(message.number))))
+            self.outbox.append((peer, protocol.encode(protocol.UnknownClient(message.number))))
         else:
             self._reply(
                 peer, message, self._answer(peer, partial(self._handle_client, client, message), message), now_s
@@ -113,20 +102,22 @@ class Server:
         if client.reply and number == client.number:
             self.outbox.append((client.name, client.reply))
 
-    def _answer(self, peer: str, handler: Callable[[], Message | None], message: Message) -> Message | None:
+    def _answer(
+        self, peer: str, handler: Callable[[], protocol.Message | None], message: protocol.Message
+    ) -> protocol.Message | None:
         """Return the answer of a handler; a rejection if it raises."""
         try:
             return handler()
         except (WireError, ModelError, LinkError) as error:
             self._count_dropped(peer, error)
-            return RequestRejected(message.number, str(error)[:1000])
+            return protocol.RequestRejected(message.number, str(error)[:1000])
 
-    def _reply(self, peer: str, message: Message, answer: Message | None, now_s: float) -> None:
+    def _reply(self, peer: str, message: protocol.Message, answer: protocol.Message | None, now_s: float) -> None:
         client = self._clients.get(peer)
-        reply = b"" if answer is None else encode(answer)
+        reply = b"" if answer is None else protocol.encode(answer)
         if client is not None:
             client.number, client.reply, client.asked_s = message.number, reply, now_s
-            if isinstance(message, EvaluateRequest) and answer is None:
+            if isinstance(message, protocol.EvaluateRequest) and answer is None:
                 self._enqueue(client, message, now_s)
         if reply:
             self.outbox.append((peer, reply))
@@ -138,10 +129,10 @@ class Server:
 
     # -- clients -------------------------------------------------------------------------------------------------
 
-    def _register(self, peer: str, message: RegisterClient) -> Message:
+    def _register(self, peer: str, message: protocol.RegisterClient) -> protocol.Message:
         architecture = self._architecture(message.player, message.architecture)
         owner = peer.rpartition(".")[0]
-        layout = unpack_specs(message.specs)
+        layout = protocol.unpack_specs(message.specs)
         if not all(spec.shape and spec.shape[0] == message.rows for spec in layout.specs.values()):
             raise WireError(f"request buffer for {message.rows} rows: a leaf has another number of rows")
         before = self._clients.get(peer)
@@ -162,7 +153,7 @@ class Server:
             answer=answer,
             rows=message.rows,
         )
-        return ClientRegistered(message.number, answer.name, pack_specs(specs))
+        return protocol.ClientRegistered(message.number, answer.name, protocol.pack_specs(specs))
 
     def _architecture(self, player: str, key: str) -> Architecture:
         if player not in self.networks:
@@ -175,19 +166,21 @@ class Server:
         return self._architectures[player, key]
 
     def _handle_client(
-        self, client: Client, message: AssignModel | UploadModel | ClearSlot | EvaluateRequest
-    ) -> Message | None:
+        self,
+        client: Client,
+        message: protocol.AssignModel | protocol.UploadModel | protocol.ClearSlot | protocol.EvaluateRequest,
+    ) -> protocol.Message | None:
         """Handle a request of a client, and return the answer; None for an evaluation, which is answered later."""
         match message:
-            case EvaluateRequest():
+            case protocol.EvaluateRequest():
                 self._check(client, message)
                 return None
-            case ClearSlot():
+            case protocol.ClearSlot():
                 self._release(client, message.slot)
-                return ModelStatus(message.number, True)
-        if isinstance(message, UploadModel) and not self.model_cache.has(client.architecture, message.key):
+                return protocol.ModelStatus(message.number, True)
+        if isinstance(message, protocol.UploadModel) and not self.model_cache.has(client.architecture, message.key):
             owner = client.name.rpartition(".")[0]
-            weights = self.folder.attach(owner, message.file, unpack_specs(message.specs)).copies[0]
+            weights = self.folder.attach(owner, message.file, protocol.unpack_specs(message.specs)).copies[0]
             if content_key(weights) != message.key:
                 raise WireError("weights do not match their key")
             self.model_cache.add(client.architecture, message.key, weights)
@@ -197,7 +190,7 @@ class Server:
             slot = self.model_cache.hold(client.architecture, message.key)
             self._release(client, message.slot)
             client.models[message.slot], client.slots[message.slot] = message.key, slot
-        return ModelStatus(message.number, available)
+        return protocol.ModelStatus(message.number, available)
 
     def _release(self, client: Client, slot: int) -> None:
         if slot in client.models:
@@ -221,16 +214,16 @@ class Server:
 
     # -- batches -------------------------------------------------------------------------------------------------
 
-    def _check(self, client: Client, message: EvaluateRequest) -> None:
-        spans = decode_spans(message)
+    def _check(self, client: Client, message: protocol.EvaluateRequest) -> None:
+        spans = protocol.decode_spans(message)
         if message.rows > client.rows:
             raise WireError(f"{message.rows} rows, the request buffer has {client.rows}")
         if unknown := set(spans[:, 0].tolist()) - client.slots.keys():
             raise WireError(f"slots {sorted(unknown)[:4]} hold no model")
 
-    def _enqueue(self, client: Client, message: EvaluateRequest, now_s: float) -> None:
+    def _enqueue(self, client: Client, message: protocol.EvaluateRequest, now_s: float) -> None:
         groups = (("privileged",) if message.privileged else ()) + (("state",) if message.state else ())
-        spans = [Span(client.slots[slot], start, stop) for slot, start, stop in decode_spans(message).tolist()]
+        spans = [Span(client.slots[slot], start, stop) for slot, start, stop in protocol.decode_spans(message).tolist()]
         batch = self._batches.setdefault((id(client.architecture), groups), Batch(client.architecture))
         area = {n: leaf for n, leaf in client.area.copies[0].items() if n.partition("/")[0] in ("observation", *groups)}
         batch.requests.append(
@@ -267,9 +260,11 @@ class Server:
             error_text = ""
         for request in batch.requests:
             answer = (
-                RequestRejected(request.number, error_text) if error_text else EvaluateResult(request.number, leaves)
+                protocol.RequestRejected(request.number, error_text)
+                if error_text
+                else protocol.EvaluateResult(request.number, leaves)
             )
-            request.client.reply = encode(answer)
+            request.client.reply = protocol.encode(answer)
             self.outbox.append((request.client.name, request.client.reply))
             self.waited_s += now_s - request.since_s
         self.counts["rows"] += batch.rows
