@@ -170,6 +170,7 @@ class EnvironmentSpec:
         perfect_information: Every acting seat sees the full state.
         reward_range: Known bounds (low, high) of one seat's reward on one tick, None if unknown.
         sparse_rewards: A seat gets no reward before the tick on which it ends, such as ±1 for win and loss.
+        outcome_rule: What decides the outcome of a match, in words, for people; empty where nothing needs to be said.
     """
 
     name: str = field(validator=option.name())
@@ -184,6 +185,7 @@ class EnvironmentSpec:
     perfect_information: bool = False
     reward_range: tuple[float, float] | None = None
     sparse_rewards: bool = False
+    outcome_rule: str = ""
 
     @property
     def seats(self) -> tuple[Seat, ...]:

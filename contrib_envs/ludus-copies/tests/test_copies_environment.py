@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import re
 import signal
@@ -23,10 +24,15 @@ from ludus_copies import (
     Copies,
     action_reader,
     fold_seed,
+    is_reached,
     mask_writer,
+    missing_modules,
     observation_writer,
     plain_action_space,
     plain_observation_space,
+    reward_value,
+    sign_points,
+    winner_points,
 )
 
 TOY = '''
@@ -482,7 +488,9 @@ def test_python_integers_are_written_directly(monkeypatch) -> None:
         (np.array([0.2, 0.9]), "expected uint8 (2,), got float64 (2,)"),
         (np.array([7], np.uint8), "expected uint8 (2,), got uint8 (1,)"),
         (np.array([[7, 8]]), "expected uint8 (2,), got int64 (1, 2)"),
-        (None, "expected uint8 (2,), got object ()"),
+        (None, "expected uint8 (2,), got NoneType"),
+        ([[1], [2, 3]], "expected uint8 (2,), got list"),
+        ("ab", "expected uint8 (2,), got str"),
         (np.array([3, 300]), "expected uint8, got 3 to 300"),
         (np.array([-1, 3]), "expected uint8, got -1 to 3"),
     ],
@@ -514,25 +522,182 @@ def test_masks_are_arrays_or_tuples_with_one_per_label(mask) -> None:
     assert view.all()
 
 
-@pytest.mark.parametrize("mask", [[0.0, -np.inf], [1.0, np.nan], [0.5, 1.0]])
-def test_masks_of_other_numbers_raise(mask) -> None:
+@pytest.mark.parametrize(
+    "mask",
+    [
+        np.array([1, 0, 7], np.uint8),
+        np.array([[0.5], [0.0], [np.inf]]),
+        np.array([3, 0, 1], np.int64),
+        np.array([[True, False, True]]),
+        [2.0, 0.0, 1.0],
+    ],
+)
+def test_masks_of_any_dtype_and_shape(mask) -> None:
+    """Positive numbers are legal choices, 0 are illegal ones."""
+    view = np.zeros(3, np.bool_)
+    mask_writer(view)(mask)
+    assert view.tolist() == [True, False, True]
+
+
+@pytest.mark.parametrize("mask", [[0.0, -np.inf], [1.0, np.nan], [-1, 1], [np.nan, -0.5]])
+def test_negative_masks_raise(mask) -> None:
     """Terms to add to logits are 0 for legal actions, and would be inverted."""
-    write = mask_writer(np.zeros(2, np.bool_))
-    write(np.array([0.0, 1.0]))
-    message = r"action mask: expected 1 for legal choices and 0 for others, got (-inf|nan|0\.5)$"
+    message = r"action mask: expected 0 for illegal choices and positive numbers for legal ones, got (-inf|nan|-1)$"
     with pytest.raises(ContractError, match=message):
-        write(np.array(mask))
+        mask_writer(np.zeros(2, np.bool_))(np.array(mask))
 
 
-def test_masks_of_wrong_length_raise() -> None:
-    """A mask of another length, and a mask where the first reset had none."""
-    for wrong in (np.ones(1), np.ones((2, 2))):
-        with pytest.raises(ContractError, match=r"action mask: expected shape \(2,\), one entry per choice, got \("):
-            mask_writer(np.zeros(2, np.bool_))(wrong)
+@pytest.mark.parametrize(
+    ("mask", "got"),
+    [
+        (np.ones(1), r"\(1,\)"),
+        (np.ones((2, 2)), r"\(4,\)"),
+        ({"left": 1}, "dict"),
+        ("10", "str"),
+        (([1], ["a"]), "tuple"),
+    ],
+)
+def test_masks_of_another_size_raise(mask, got) -> None:
+    """A mask has one number for each choice."""
+    with pytest.raises(ContractError, match=rf"action mask: expected shape \(2,\), one entry per choice, got {got}$"):
+        mask_writer(np.zeros(2, np.bool_))(mask)
+
+
+def test_a_mask_after_a_reset_without_one_raises() -> None:
+    """The arrays of the mask are allocated after the first reset."""
     write = mask_writer(None)
     write(None)
     with pytest.raises(ContractError, match="resets have to give one too"):
         write(np.ones(2))
+
+
+@pytest.mark.parametrize(
+    ("reward", "value"),
+    [
+        (2, 2.0),
+        (np.float32(0.5), 0.5),
+        (np.array([1.5]), 1.5),
+        (np.array([[3]], np.int8), 3.0),
+        ([1.0], 1.0),
+        (True, 1.0),
+    ],
+)
+def test_reward_values(reward, value) -> None:
+    """A reward is one number of any type and shape."""
+    assert reward_value(reward) == value
+    assert type(reward_value(reward)) is float
+
+
+@pytest.mark.parametrize(
+    ("reward", "problem"),
+    [
+        (None, "expected one number, got None"),
+        ("1", "expected one number, got '1'"),
+        (np.ones(2), r"expected one number, got float64 \(2,\)"),
+        ([], r"expected one number, got float64 \(0,\)"),
+        (float("nan"), "expected a finite number in the range of float32, got nan"),
+        (np.float64(1e300), "expected a finite number in the range of float32, got 1e"),
+        (np.array([-np.inf]), "expected a finite number in the range of float32, got -inf"),
+    ],
+)
+def test_other_rewards_raise(reward, problem) -> None:
+    """Rewards are stored as float32, and no algorithm learns from other values."""
+    with pytest.raises(ContractError, match=f"^reward: {problem}"):
+        reward_value(reward)
+
+
+def test_numbered_keys_and_empty_leaves() -> None:
+    """Keys become text, and leaves of size 0 are left out."""
+    box = spaces.Box(0, 1, (2,), np.float32)
+    space = spaces.Dict(
+        {0: box, 1: spaces.Tuple([spaces.Box(0, 1, (0, 3)), box]), 2: spaces.Dict({"none": spaces.Box(0, 1, (0,))})}
+    )
+    plain = plain_observation_space(space)
+    views = {name: np.zeros(leaf.shape, leaf.dtype) for name, leaf in leaf_spaces(plain).items()}
+    assert list(views) == ["0", "1.1"]
+    observation_writer(space, views)({0: np.ones(2), 1: (np.zeros((0, 3)), [0.5, 0.25]), 2: {}})
+    assert {name: view.tolist() for name, view in views.items()} == {"0": [1, 1], "1.1": [0.5, 0.25]}
+
+
+@pytest.mark.parametrize(
+    ("space", "problem"),
+    [
+        (spaces.Box(0, 1, (0,)), "holds no numbers; expected at least one"),
+        (spaces.Dict({"a": spaces.Tuple([])}), "holds no numbers; expected at least one"),
+        (
+            spaces.Tuple([spaces.Dict([(1, spaces.Discrete(2)), ("1", spaces.Discrete(2))])]),
+            "two keys .* are '1' as text",
+        ),
+    ],
+)
+def test_spaces_without_names_or_numbers_raise(space, problem) -> None:
+    """There is nothing to observe, or two leaves have one name."""
+    with pytest.raises(ContractError, match=problem):
+        plain_observation_space(space)
+
+
+@pytest.mark.parametrize("found", [3, -1, np.int64(3), np.array(7), np.int8(4)])
+def test_values_outside_of_a_discrete_space_raise(found) -> None:
+    """Networks have one input for each value."""
+    with pytest.raises(ContractError, match=f"observation leaf 'obs': expected 1 to 2, got {found}$"):
+        observation_writer(spaces.Discrete(2, start=1), {"obs": np.zeros((), np.int64)})(found)
+
+
+def test_values_outside_of_a_box_are_written() -> None:
+    """Many games declare bounds that they do not keep."""
+    view = np.zeros(2, np.float32)
+    observation_writer(spaces.Box(0, 1, (2,)), {"obs": view})([-1.0, 5.0])
+    assert view.tolist() == [-1, 5]
+
+
+@pytest.mark.parametrize("found", [{}, {"body": {}}, {"head": 1, "body": 3}, None, [1]])
+def test_missing_leaves_raise(found) -> None:
+    """The message names the leaf."""
+    space = spaces.Dict({"head": spaces.Discrete(2), "body": spaces.Dict({"eyes": spaces.Discrete(2)})})
+    views = {"head": np.zeros((), np.int64), "body.eyes": np.zeros((), np.int64)}
+    with pytest.raises(ContractError, match=r"observation leaf '(head|body\.eyes)' is missing"):
+        observation_writer(space, views)(found)
+
+
+@pytest.mark.parametrize(
+    ("scores", "points"),
+    [
+        ([0.1 + 0.2, 0.3], [0.5, 0.5]),
+        ([1e9 + 0.1 + 0.2, 1e9 + 0.3], [0.5, 0.5]),
+        ([sum([0.1] * 10), 1], [0.5, 0.5]),
+        ([np.float32(0.1) + np.float32(0.2), 0.3], [0.5, 0.5]),
+        ([0.1 + 0.2 - 0.3, 0.0, -1.0], [0.5, 0.5, 0]),
+        ([0.3001, 0.3], [1, 0]),
+        ([1_000_000, 1_000_001], [0, 1]),
+        ([2, 2, 2], [0.5, 0.5, 0.5]),
+        ([1.0, -float("inf")], [1, 0]),
+    ],
+)
+def test_winner_points(scores, points) -> None:
+    """Scores that differ by rounding are equal; whole numbers have no rounding."""
+    assert winner_points(scores) == points
+
+
+def test_thresholds_and_signs_ignore_rounding() -> None:
+    """A sum of floats may be just below or beside the number that it stands for."""
+    assert 0.8 + 0.1 < 0.9 + 1e-9
+    assert is_reached(0.1 + 0.7, 0.8)
+    assert not is_reached(0.7999, 0.8)
+    assert [sign_points(score) for score in (0.1 + 0.2 - 0.3, 0.01, -0.01)] == [0.5, 1, 0]
+
+
+def test_missing_modules_are_found_below_other_errors() -> None:
+    """Libraries report a missing dependency by an error that may name another package."""
+
+    def load() -> None:
+        try:
+            importlib.import_module("no_such_codec.reader")
+        except ImportError as error:
+            raise RuntimeError("pip install something-else") from error
+
+    with pytest.raises(RuntimeError) as caught:
+        load()
+    assert missing_modules(caught.value) == ["no_such_codec"]
 
 
 @pytest.mark.parametrize(

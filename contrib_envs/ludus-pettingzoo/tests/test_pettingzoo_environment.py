@@ -80,7 +80,7 @@ def test_contract_with_vanishing_agents(make, id, api) -> None:
 def test_workers_play_the_same_match(make) -> None:
     """A worker process makes the same environment from the configuration and plays the same match."""
     for workers in (0, 1):
-        env = make(CHASE, workers=workers, options={"prey": 1}, teams={"all": ["*"]})
+        env = make(CHASE, workers=workers, options={"prey": 1}, teams={"all": ["*"]}, win_return=0.0)
         tick = env.reset(seeds(5))
         assert tick.roles["hunter"].observation["obs"].tolist() == [[[1, 60]]]
         tick = env.step(chase(1, 1))

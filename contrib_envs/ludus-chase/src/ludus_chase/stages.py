@@ -176,5 +176,6 @@ def _points_at_time_limit(world: World, config: ChaseConfig, *, escaped: np.ndar
         return np.full(len(world.left), 0.5)
     pushed = (world.cheese == Cheese.PUSHED).sum(axis=1)
     mice = (pushed / config.cheeses + escaped / _ESCAPES) / 2
-    points: np.ndarray = 0.5 + 0.5 * np.sign(mice - lost / _CAPTURES)
+    lead = (mice - lost / _CAPTURES).round(9)  # equal shares may differ by rounding
+    points: np.ndarray = 0.5 + 0.5 * np.sign(lead)
     return points

@@ -18,6 +18,8 @@ of workers.
 
 from ludus_copies.arrays import MatchArrays, ScalarGame
 from ludus_copies.copies import Copies
+from ludus_copies.imports import missing_modules
+from ludus_copies.outcome import is_equal, is_reached, sign_points, winner_points
 from ludus_copies.spaces import (
     action_reader,
     fold_seed,
@@ -25,6 +27,7 @@ from ludus_copies.spaces import (
     observation_writer,
     plain_action_space,
     plain_observation_space,
+    reward_value,
 )
 
 __all__ = [
@@ -33,8 +36,14 @@ __all__ = [
     "ScalarGame",
     "action_reader",
     "fold_seed",
+    "is_equal",
+    "is_reached",
     "mask_writer",
+    "missing_modules",
     "observation_writer",
     "plain_action_space",
     "plain_observation_space",
+    "reward_value",
+    "sign_points",
+    "winner_points",
 ]

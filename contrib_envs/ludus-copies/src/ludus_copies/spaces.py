@@ -18,12 +18,38 @@ def fold_seed(seed: int) -> int:
 
 
 def plain_observation_space(space: Space[Any]) -> Space[Any]:
-    """Return the space with its Tuple parts as Dict parts keyed ``"0"``, ``"1"``, …; other spaces unchanged."""
-    if isinstance(space, spaces.Tuple):
-        return spaces.Dict({str(i): plain_observation_space(part) for i, part in enumerate(space.spaces)})
+    """Return the space with Tuple parts as Dict parts keyed ``"0"``, ``"1"``, …, and without leaves of size 0.
+
+    Keys of Dict parts become strings. A space without parts is returned unchanged.
+
+    Raises:
+        ContractError: The space holds no numbers at all, or two keys of a Dict are equal as strings.
+    """
+    if _is_empty(space):
+        raise ContractError(f"observation space {space} holds no numbers; expected at least one")
+    parts = _parts(space)
+    if parts is None:
+        return space
+    plain: dict[str, Space[Any]] = {}
+    for key, part in parts.items():
+        if str(key) in plain:
+            raise ContractError(f"two keys of an observation space are {str(key)!r} as text; rename one of them")
+        if not _is_empty(part):
+            plain[str(key)] = plain_observation_space(part)
+    return spaces.Dict(plain)
+
+
+def _parts(space: Space[Any]) -> Mapping[Any, Space[Any]] | None:
+    """Return the parts of a Dict or Tuple space by key; None for other spaces."""
     if isinstance(space, spaces.Dict):
-        return spaces.Dict({key: plain_observation_space(part) for key, part in space.spaces.items()})
-    return space
+        return space.spaces
+    return dict(enumerate(space.spaces)) if isinstance(space, spaces.Tuple) else None
+
+
+def _is_empty(space: Space[Any]) -> bool:
+    """Return whether observations of a space hold no numbers."""
+    parts = _parts(space)
+    return 0 in (space.shape or ()) if parts is None else all(map(_is_empty, parts.values()))
 
 
 def observation_writer(space: Space[Any], views: Mapping[str, np.ndarray]) -> Callable[[Any], None]:
@@ -33,70 +59,118 @@ def observation_writer(space: Space[Any], views: Mapping[str, np.ndarray]) -> Ca
         space: Space declared by the scalar game; Tuple and Dict parts may be nested.
         views: Leaves of `plain_observation_space` of one seat.
 
-    The function raises `ContractError` for parts of another shape, for real numbers in an integer leaf, and for
-    integers out of range of the leaf's dtype. It converts other dtypes.
+    The function raises `ContractError` for missing parts, parts of another shape, real numbers in an integer leaf,
+    integers out of range of the leaf's dtype, and values outside of a Discrete space. It converts other dtypes. Values
+    outside of the bounds of a Box are written.
     """
-    paths = list(_paths(space))
-    if paths == [()]:
-        ((name, view),) = views.items()
-        return _leaf_writer(name, view)
-    names = (".".join(map(str, path)) for path in paths)
-    leaves = [(path, _leaf_writer(name, views[name])) for path, name in zip(paths, names, strict=True)]
+    leaves = [(path, _leaf_writer(".".join(map(str, path)) or "obs", leaf, views)) for path, leaf in _leaves(space)]
+    if len(leaves) == 1 and not leaves[0][0]:
+        return leaves[0][1]
 
     def write(observation: Any) -> None:
         for path, write_leaf in leaves:
-            write_leaf(functools.reduce(lambda part, key: part[key], path, observation))
+            try:
+                part = functools.reduce(lambda part, key: part[key], path, observation)
+            except (KeyError, IndexError, TypeError) as error:
+                name = ".".join(map(str, path))
+                raise ContractError(
+                    f"observation leaf {name!r} is missing; the observation space declares it"
+                ) from error
+            write_leaf(part)
 
     return write
 
 
-def _leaf_writer(name: str, view: np.ndarray) -> Callable[[Any], None]:
+def _leaves(space: Space[Any]) -> Iterable[tuple[tuple[Any, ...], Space[Any]]]:
+    """Yield path and space of every leaf that has a size."""
+    parts = _parts(space)
+    if parts is None:
+        yield (), space
+        return
+    for key, part in parts.items():
+        if not _is_empty(part):
+            yield from (((key, *path), leaf) for path, leaf in _leaves(part))
+
+
+def _leaf_writer(name: str, space: Space[Any], views: Mapping[str, np.ndarray]) -> Callable[[Any], None]:
+    view = views[name]
     shape, dtype = view.shape, view.dtype
-    is_whole = not shape and dtype.kind in "iu"
-    held = range(np.iinfo(dtype).min, np.iinfo(dtype).max + 1) if is_whole else ()
+    is_discrete = isinstance(space, spaces.Discrete)
+    held = range(0)
+    if isinstance(space, spaces.Discrete):
+        held = range(int(space.start), int(space.start + space.n))
+    elif not shape and dtype.kind in "iu":
+        held = range(np.iinfo(dtype).min, np.iinfo(dtype).max + 1)
 
     def write(part: Any) -> None:
         # Discrete observations are Python integers: converting them to arrays would take as long as a step.
-        if (getattr(part, "dtype", None) is dtype and part.shape == shape) or (type(part) is int and part in held):
+        if ((type(part) is int or isinstance(part, np.integer)) and int(part) in held) or (
+            getattr(part, "dtype", None) is dtype and part.shape == shape and not is_discrete
+        ):
             view[...] = part
         else:
-            _write_checked(name, view, np.asarray(part))
+            _write_checked(name, view, part)
+            if is_discrete and view.item() not in held:
+                raise ContractError(f"observation leaf {name!r}: expected {held[0]} to {held[-1]}, got {view.item()}")
 
     return write
 
 
-def _write_checked(name: str, view: np.ndarray, part: np.ndarray) -> None:
+def _write_checked(name: str, view: np.ndarray, part: Any) -> None:
     """Write a part that differs from the declaration, without NumPy's broadcasting, truncation and wrap-around."""
     is_real = view.dtype.kind == "f"
-    if part.shape != view.shape or part.dtype.kind not in ("biuf" if is_real else "biu"):
-        raise ContractError(
-            f"observation leaf {name!r}: expected {view.dtype} {view.shape}, got {part.dtype} {part.shape}"
-        )
-    view[...] = part
-    if not is_real and np.count_nonzero(view != part):
-        raise ContractError(f"observation leaf {name!r}: expected {view.dtype}, got {part.min()} to {part.max()}")
+    array = _as_numbers(part)
+    if array is None or array.shape != view.shape or not (is_real or array.dtype.kind in "biu"):
+        got = type(part).__name__ if array is None else f"{array.dtype} {array.shape}"
+        raise ContractError(f"observation leaf {name!r}: expected {view.dtype} {view.shape}, got {got}")
+    view[...] = array
+    if not is_real and np.count_nonzero(view != array):
+        raise ContractError(f"observation leaf {name!r}: expected {view.dtype}, got {array.min()} to {array.max()}")
 
 
-def _paths(space: Space[Any]) -> Iterable[tuple[Any, ...]]:
-    if isinstance(space, spaces.Dict | spaces.Tuple):
-        parts = space.spaces.items() if isinstance(space, spaces.Dict) else enumerate(space.spaces)
-        for key, part in parts:
-            yield from ((key, *path) for path in _paths(part))
+def _as_numbers(value: Any) -> np.ndarray | None:
+    """Return a value as an array of booleans, integers or real numbers; None if it is something else."""
+    try:
+        array = np.asarray(value)
+    except (ValueError, TypeError):  # rows of different lengths
+        return None
+    return array if array.dtype.kind in "biuf" else None
+
+
+def reward_value(reward: Any) -> float:
+    """Return a reward, which may be an array of one number of any shape, as a float.
+
+    Raises:
+        ContractError: It is not one number, not finite, or beyond the range of float32.
+    """
+    if isinstance(reward, float | int | np.floating | np.integer):
+        value = float(reward)
     else:
-        yield ()
+        array = _as_numbers(reward)
+        if array is None or array.size != 1:
+            got = repr(reward)[:80] if array is None else f"{array.dtype} {array.shape}"
+            raise ContractError(f"reward: expected one number, got {got}")
+        value = float(array.item())
+    if not -_MAX_FLOAT32 <= value <= _MAX_FLOAT32:
+        raise ContractError(f"reward: expected a finite number in the range of float32, got {value}")
+    return value
+
+
+_MAX_FLOAT32 = float(np.finfo(np.float32).max)
 
 
 def mask_writer(view: np.ndarray | None) -> Callable[[Any], None]:
-    """Return a function that writes an action mask into `view`: an array, or a tuple of the masks of labels.
+    """Return a function that writes an action mask into `view`: an array, or a tuple or list of the masks of labels.
 
-    Gymnasium and PettingZoo return masks beside observations, so that no space declares whether there are any. Without
-    a mask (None) every action is legal.
+    Choices with a number above 0 are legal, those with 0 are not; masks may have any dtype and shape. Gymnasium and
+    PettingZoo return masks beside observations, so that no space declares whether there are any. Without a mask (None)
+    every action is legal.
 
     Args:
         view: ``[A] bool``, the masks of all labels side by side; None where no mask came with the first reset.
 
-    The function raises `ContractError` for a mask of another length, for values other than 0 and 1, such as terms to
-    add to logits, and for a mask where the first reset returned none.
+    The function raises `ContractError` for a mask of another size, for negative numbers, such as terms to add to
+    logits, and NaN, and for a mask where the first reset returned none.
     """
 
     def write(mask: Any) -> None:
@@ -107,18 +181,26 @@ def mask_writer(view: np.ndarray | None) -> Callable[[Any], None]:
             view[...] = True
         else:
             flat = _side_by_side(mask)
-            if flat.shape != view.shape:
-                raise ContractError(f"action mask: expected shape {view.shape}, one entry per choice, got {flat.shape}")
+            if flat is None or flat.size != view.size:
+                got = type(mask).__name__ if flat is None else flat.shape
+                raise ContractError(f"action mask: expected shape {view.shape}, one entry per choice, got {got}")
             view[...] = flat
-            if flat.dtype.kind == "f" and np.count_nonzero(view != flat):
-                other = flat[view != flat][0]
-                raise ContractError(f"action mask: expected 1 for legal choices and 0 for others, got {other}")
+            if flat.dtype.kind in "if" and np.count_nonzero(flat >= 0) != flat.size:
+                wrong = flat[~(flat >= 0)][0]
+                raise ContractError(
+                    f"action mask: expected 0 for illegal choices and positive numbers for legal ones, got {wrong}"
+                )
 
     return write
 
 
-def _side_by_side(mask: Any) -> np.ndarray:
-    return np.concatenate([_side_by_side(part) for part in mask]) if isinstance(mask, tuple) else np.asarray(mask)
+def _side_by_side(mask: Any) -> np.ndarray | None:
+    """Return the masks of all labels as one flat array; None if they are no numbers."""
+    if isinstance(mask, tuple | list) and mask and np.ndim(mask[0]):
+        parts = [part for part in map(_side_by_side, mask) if part is not None]
+        return np.concatenate(parts) if len(parts) == len(mask) else None
+    array = _as_numbers(mask)
+    return None if array is None else array.ravel()
 
 
 def plain_action_space(space: Space[Any]) -> Space[Any]:

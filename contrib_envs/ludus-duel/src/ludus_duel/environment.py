@@ -207,13 +207,13 @@ class Duel:
         np.multiply(scored, np.float32(config.hit_given), out=parts["hit_given"])
         np.multiply(scored[:, ::-1], np.float32(-config.hit_taken), out=parts["hit_taken"])
         parts["win"].fill(0)
-        health = self._fight.health.reshape(-1, 2)
+        health = self._fight.health.reshape(-1, 2).round(9)  # equal damage in another order may differ by rounding
         fallen = np.logical_or(*(health <= 0).T)
         ended = self._running & (fallen | (self._ticks >= self._limit))
         self._tick.terminated[:] = ended
         if ended.any():
             indices = np.flatnonzero(ended)
-            lead = np.maximum(health[indices, 0], 0.0) - np.maximum(health[indices, 1], 0.0)
+            lead = (np.maximum(health[indices, 0], 0.0) - np.maximum(health[indices, 1], 0.0)).round(9)
             lead[~fallen[indices] & (np.abs(lead) <= config.draw_margin)] = 0.0
             sign: np.ndarray = np.sign(np.stack([lead, -lead], axis=1))
             parts["win"][indices] = sign

@@ -37,6 +37,12 @@ class GymnasiumConfig:
         "same matches; auto uses it where it can",
     )
     max_ticks: int = option(0, at_least(0), help="ticks after which to truncate matches; 0 takes the registry's limit")
+    time_limit: str = option(
+        "truncates",
+        one_of("truncates", "terminates"),
+        help="whether time limits, of the registry or by max_ticks, truncate a match or terminate it as a rule",
+    )
+    mask_key: str = option("action_mask", help="key of the action mask in the observation or in the info", lasting=True)
     win_return: float | None = option(
         None, _RETURN, help="a match with at least this return is won; by default the registry's reward threshold"
     )

@@ -23,10 +23,13 @@ from ludus_copies import (
     MatchArrays,
     action_reader,
     fold_seed,
+    is_reached,
     mask_writer,
+    missing_modules,
     observation_writer,
     plain_action_space,
     plain_observation_space,
+    reward_value,
 )
 
 from ludus_gymnasium.config import GymnasiumConfig
@@ -34,27 +37,29 @@ from ludus_gymnasium.config import GymnasiumConfig
 #: The one role, with one seat.
 ROLE = "player"
 
+_OLD = "the game follows an API before Gymnasium 0.26; adapt it, or wrap it"
+
 _NORMALIZE = "choose a network that normalizes, such as modular, or the interface scale-observation"
 _SCALE_REWARD = "choose the interface scale-reward"
 
 
-def make_game(
-    *, id: str, options: Mapping[str, Any], wrappers: Sequence[str], max_ticks: int, win_return: float | None
-) -> GymnasiumGame:
+def make_game(**options: Any) -> GymnasiumGame:
     """Make a scalar game of one Gymnasium environment; arguments as in `GymnasiumConfig`.
 
     Raises:
         ConfigError: The environment or a wrapper cannot be found or made, or a wrapper updates running statistics.
+        ContractError: The environment does not keep the API of Gymnasium.
     """
-    env = make_env(id, options, max_ticks=max_ticks)
-    for path in wrappers:
+    config = GymnasiumConfig(**options)
+    env = make_env(config.id, config.options, max_ticks=config.max_ticks)
+    for path in config.wrappers:
         module, _, name = path.partition(":")
         try:
             env = getattr(importlib.import_module(module), name)(env)
         except (ImportError, AttributeError, TypeError) as error:
-            raise ConfigError(f"wrappers: cannot wrap {id!r} in {path!r}: {error}") from error
+            raise ConfigError(f"wrappers: cannot wrap {config.id!r} in {path!r}: {error}") from error
     _reject_running_statistics(env)
-    return GymnasiumGame(env, win_return=win_return)
+    return GymnasiumGame(env, config)
 
 
 def _reject_running_statistics(env: gymnasium.Env[Any, Any]) -> None:
@@ -79,6 +84,11 @@ def make_env(id: str, options: Mapping[str, Any], *, max_ticks: int) -> gymnasiu
         # The checker would repeat its warnings for every copy.
         return gymnasium.make(id, max_episode_steps=max_ticks or None, disable_env_checker=True, **options)
     except (gymnasium.error.Error, ImportError, TypeError) as error:
+        missing = ", ".join(missing_modules(error))
+        if missing:
+            raise ConfigError(
+                f"id: {id!r} cannot be imported: no module named {missing}; install it, or add its folder to PYTHONPATH"
+            ) from error
         raise ConfigError(f"id: cannot make Gymnasium environment {id!r} with {dict(options)}: {error}") from error
 
 
@@ -89,16 +99,35 @@ def winning_return(env: gymnasium.Env[Any, Any], win_return: float | None) -> fl
     return win_return
 
 
-def make_spec(env: gymnasium.Env[Any, Any]) -> EnvironmentSpec:
+def _mask_in_observation(space: gymnasium.Space[Any], mask_key: str) -> bool:
+    """Return whether observations carry an action mask beside other leaves."""
+    return isinstance(space, gymnasium.spaces.Dict) and mask_key in space.spaces and len(space.spaces) > 1
+
+
+def _without_mask(space: gymnasium.Space[Any], mask_key: str) -> gymnasium.Space[Any]:
+    """Return an observation space without the action mask."""
+    if not isinstance(space, gymnasium.spaces.Dict) or not _mask_in_observation(space, mask_key):
+        return space
+    return gymnasium.spaces.Dict({key: part for key, part in space.spaces.items() if key != mask_key})
+
+
+def _outcome_points(total: float, winning_return: float | None) -> float:
+    """Return the points of a match: 1 or 0 as its return is a winning one or not, ½ where that is not defined."""
+    return 0.5 if winning_return is None else float(is_reached(total, winning_return))
+
+
+def make_spec(env: gymnasium.Env[Any, Any], config: GymnasiumConfig) -> EnvironmentSpec:
     """Return the spec of an environment."""
     role = Role(
         name=ROLE,
-        observation_space=plain_observation_space(env.observation_space),
+        observation_space=plain_observation_space(_without_mask(env.observation_space, config.mask_key)),
         action_space=plain_action_space(env.action_space),
         teams=(0,),
     )
     max_ticks = None if env.spec is None else env.spec.max_episode_steps
-    return EnvironmentSpec(name="gymnasium", roles=(role,), turn="simultaneous", max_ticks=max_ticks)
+    least = winning_return(env, config.win_return)
+    rule = "no win_return, so every match is a draw" if least is None else f"a return of at least {least:g} wins"
+    return EnvironmentSpec(name="gymnasium", roles=(role,), turn="simultaneous", max_ticks=max_ticks, outcome_rule=rule)
 
 
 class GymnasiumGame:
@@ -106,20 +135,36 @@ class GymnasiumGame:
 
     Args:
         env: The environment with its wrappers.
-        win_return: See `GymnasiumConfig`.
+        config: Options of the environment.
     """
 
-    def __init__(self, env: gymnasium.Env[Any, Any], *, win_return: float | None) -> None:
-        _, info = env.reset(seed=0)
+    def __init__(self, env: gymnasium.Env[Any, Any], config: GymnasiumConfig) -> None:
         self._env = env
-        self._has_mask = "action_mask" in info
-        self._winning_return = winning_return(env, win_return)
+        self._id = config.id
+        self._mask_key = config.mask_key
+        self._mask_in_observation = _mask_in_observation(env.observation_space, config.mask_key)
+        self._has_mask = self._mask_in_observation or config.mask_key in self._reset(0)[1]
+        self._spec = make_spec(env, config)
+        self._terminates = config.time_limit == "terminates"
+        self._winning_return = winning_return(env, config.win_return)
         self._return = 0.0
+
+    def _reset(self, seed: int) -> tuple[Any, Mapping[str, Any]]:
+        """Reset the game and return the first observation and its info.
+
+        Raises:
+            ContractError: The game does not keep the API of Gymnasium.
+        """
+        answer: Any = self._env.reset(seed=seed)
+        if not isinstance(answer, tuple) or len(answer) != 2 or not isinstance(answer[1], Mapping):
+            got = f"{len(answer)} values" if isinstance(answer, tuple) else f"a {type(answer).__name__}"
+            raise ContractError(f"game {self._id!r}: reset returned {got}; expected (observation, info): {_OLD}")
+        return answer
 
     @property
     def spec(self) -> EnvironmentSpec:
         """Return the spec of the environment."""
-        return make_spec(self._env)
+        return self._spec
 
     @property
     def masked_roles(self) -> frozenset[str]:
@@ -132,34 +177,54 @@ class GymnasiumGame:
         self._tick = arrays.tick
         self._read_action = action_reader(self._env.action_space, arrays.actions[ROLE][seat])
         self._write = observation_writer(
-            self._env.observation_space, {name: leaf[seat] for name, leaf in role.observation.items()}
+            _without_mask(self._env.observation_space, self._mask_key),
+            {name: leaf[seat] for name, leaf in role.observation.items()},
         )
         self._acting, self._reward = role.acting[seat], role.reward[seat]
         self._write_mask = mask_writer(None if role.action_mask is None else role.action_mask[seat])
 
     def reset(self, seed: int, scenario: Scenario) -> None:  # noqa: ARG002  there is only the default
         """Start a match."""
-        observation, info = self._env.reset(seed=fold_seed(seed))
+        observation, info = self._reset(fold_seed(seed))
         self._return = 0.0
         self._observe(observation, info)
         self._acting[...] = True
 
     def step(self) -> None:
         """Apply the action of the seat."""
-        observation, reward, terminated, truncated, info = self._env.step(self._read_action())
+        try:
+            observation, reward, terminated, truncated, info = self._env.step(self._read_action())
+        except ValueError as error:
+            if "to unpack" not in str(error):
+                raise
+            expected = "expected (observation, reward, terminated, truncated, info)"
+            raise ContractError(
+                f"game {self._id!r}: step returned too few or many values; {expected}: {_OLD}"
+            ) from error
         self._observe(observation, info)
-        self._reward[...] = reward
-        self._return += float(reward)
+        self._add_reward(reward)
         if terminated or truncated:
+            terminated = terminated or self._terminates
             self._tick.terminated[...] = terminated
             self._tick.truncated[...] = truncated and not terminated
-            self._tick.outcome[...] = 0.5 if self._winning_return is None else self._return >= self._winning_return
+            self._tick.outcome[...] = _outcome_points(self._return, self._winning_return)
         else:
             self._acting[...] = True
 
+    def _add_reward(self, reward: Any) -> None:
+        try:
+            value = reward_value(reward)
+        except ContractError as error:
+            raise ContractError(f"game {self._id!r}: {error}") from error
+        self._reward[...] = value
+        self._return += value
+
     def _observe(self, observation: Any, info: Mapping[str, Any]) -> None:
-        self._write(observation)
-        self._write_mask(info.get("action_mask"))
+        try:
+            self._write(observation)
+            self._write_mask((observation if self._mask_in_observation else info).get(self._mask_key))
+        except ContractError as error:
+            raise ContractError(f"game {self._id!r}: {error}") from error
 
     def close(self) -> None:
         """Close the environment."""
@@ -196,26 +261,22 @@ class NativeEnvironment:
     """A batch of matches in one vectorized Gymnasium environment with a plain observation and a Discrete action.
 
     Args:
-        id: An id for which `has_native` returns True.
-        options: Keyword arguments of the constructor.
+        config: Options of the environment, with an id for which `has_native` returns True.
         num_matches: B.
-        max_ticks: Number of ticks after which to truncate; 0 takes the registry's limit.
-        win_return: See `GymnasiumConfig`.
     """
 
-    def __init__(
-        self, id: str, options: Mapping[str, Any], *, num_matches: int, max_ticks: int, win_return: float | None
-    ) -> None:
-        limit: dict[str, Any] = {"max_episode_steps": max_ticks} if max_ticks else {}
-        self._scalar = make_env(id, options, max_ticks=max_ticks)
+    def __init__(self, config: GymnasiumConfig, *, num_matches: int) -> None:
+        limit: dict[str, Any] = {"max_episode_steps": config.max_ticks} if config.max_ticks else {}
+        self._scalar = make_env(config.id, config.options, max_ticks=config.max_ticks)
         self._vector: Any = gymnasium.make_vec(
-            id, num_matches, vectorization_mode="vector_entry_point", **limit, **options
+            config.id, num_matches, vectorization_mode="vector_entry_point", **limit, **config.options
         )
         self._vector.reset(seed=0)
-        self._transplant = _TRANSPLANTS[str(gymnasium.spec(id).vector_entry_point)]
-        self.spec = make_spec(self._scalar)
+        self._transplant = _TRANSPLANTS[str(gymnasium.spec(config.id).vector_entry_point)]
+        self.spec = make_spec(self._scalar, config)
         (self._choices,) = label_sizes(self._scalar.action_space)
-        self._winning_return = winning_return(self._scalar, win_return)
+        self._winning_return = winning_return(self._scalar, config.win_return)
+        self._terminates = config.time_limit == "terminates"
         self.num_matches = num_matches
         self._running = np.zeros(num_matches, np.bool_)
         self._all_running = False
@@ -269,14 +330,17 @@ class NativeEnvironment:
             np.logical_and(terminated, running, out=tick.terminated)
             truncated = truncated & running
         np.greater(truncated, terminated, out=tick.truncated)  # terminated takes precedence
+        if self._terminates:
+            tick.terminated |= tick.truncated
+            tick.truncated[:] = False
         self._return += role.reward[:, 0]
         ended = tick.terminated | tick.truncated
         if ended.any():
             running &= ~ended
             self._all_running = False
-            tick.outcome[ended, 0] = (
-                0.5 if self._winning_return is None else self._return[ended] >= self._winning_return
-            )
+            tick.outcome[ended, 0] = [
+                _outcome_points(total, self._winning_return) for total in self._return[ended].tolist()
+            ]
             role.acting[:, 0] = running
         return tick
 
@@ -300,8 +364,6 @@ def make_environment(config: GymnasiumConfig, *, num_matches: int) -> Environmen
             f'matches from their seeds, no wrappers, and workers = 0; choose "auto"'
         )
     if can_be_native and config.vectorized != "series":
-        return NativeEnvironment(
-            config.id, config.options, num_matches=num_matches, max_ticks=config.max_ticks, win_return=config.win_return
-        )
+        return NativeEnvironment(config, num_matches=num_matches)
     options = attrs.asdict(config, filter=attrs.filters.exclude("workers", "vectorized"))
     return Copies("ludus_gymnasium.environment:make_game", options, num_matches=num_matches, workers=config.workers)

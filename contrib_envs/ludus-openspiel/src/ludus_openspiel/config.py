@@ -29,6 +29,11 @@ class OpenSpielConfig:
     )
     workers: int = option(0, at_least(0), help="processes that share the matches; 0 plays them one after another")
     max_ticks: int = option(0, at_least(0), help="ticks after which matches are truncated; 0 leaves it to the rules")
+    time_limit: str = option(
+        "truncates",
+        one_of("truncates", "terminates"),
+        help="whether max_ticks truncates a match or terminates it as a rule of the game",
+    )
 
 
 @frozen(kw_only=True)

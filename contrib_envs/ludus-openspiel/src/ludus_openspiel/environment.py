@@ -6,7 +6,7 @@ from typing import Any
 
 import attrs
 from ludus.environment import Scenario
-from ludus_copies import Copies, MatchArrays
+from ludus_copies import Copies, MatchArrays, sign_points, winner_points
 
 from ludus_openspiel.config import OpenSpielConfig
 from ludus_openspiel.games import ROLE, OpenSpielSpec, load_game, make_spec, read_tensor
@@ -27,14 +27,15 @@ def make_environment(config: OpenSpielConfig, *, num_matches: int) -> Copies:
 _MASK_64 = 2**64 - 1
 
 
-def make_match(*, game: str, observation: str, max_ticks: int) -> Match:
+def make_match(*, game: str, observation: str, max_ticks: int, time_limit: str) -> Match:
     """Make one match; arguments as in `OpenSpielConfig`.
 
     Raises:
         PluginError: OpenSpiel is not installed.
         ConfigError: The game cannot be made, or does not offer the observation.
     """
-    return Match(make_spec(game, observation=observation, max_ticks=max_ticks), max_ticks=max_ticks)
+    spec = make_spec(game, observation=observation, max_ticks=max_ticks)
+    return Match(spec, max_ticks=max_ticks, terminates=time_limit == "terminates")
 
 
 class Match:
@@ -45,14 +46,16 @@ class Match:
 
     Args:
         spec: Spec of the game.
-        max_ticks: Number of ticks after which to truncate; 0 means never.
+        max_ticks: Number of ticks after which the time is over; 0 means never.
+        terminates: Whether the match is terminated then, instead of truncated.
     """
 
-    def __init__(self, spec: OpenSpielSpec, *, max_ticks: int) -> None:
+    def __init__(self, spec: OpenSpielSpec, *, max_ticks: int, terminates: bool) -> None:
         self._spec = spec
         self._game = load_game(spec.game)
         self._players = range(self._game.num_players())
         self._max_ticks = max_ticks
+        self._terminates = terminates
         self._rewards_at_the_end = spec.reward_range is not None
         self._state: Any = None
         self._seed = self._draws = self._ticks = 0
@@ -105,7 +108,7 @@ class Match:
         if over or not self._rewards_at_the_end:
             self._write_rewards()
         if over or self._ticks == self._max_ticks:
-            self._end(terminated=over)
+            self._end(terminated=over or self._terminates)
         else:
             self._request_actions()
 
@@ -154,11 +157,7 @@ class Match:
 
 def _outcome_points(returns: list[float]) -> list[float]:
     """Return the points per team: the highest return wins, ties share; a single player wins with a return over 0."""
-    if len(returns) == 1:
-        return [0.5 if returns[0] == 0 else float(returns[0] > 0)]
-    best = max(returns)
-    share = 1.0 if returns.count(best) == 1 else 0.5
-    return [share if value == best else 0.0 for value in returns]
+    return [sign_points(returns[0])] if len(returns) == 1 else winner_points(returns)
 
 
 def _uniform(seed: int, number: int) -> float:

@@ -7,12 +7,27 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from attrs import frozen
-from ludus.option import Check, at_least, one_of, option
+from ludus.option import Check, at_least, one_of, option, optional
 
 _ID = Check(
     'an id such as "classic/connect_four_v3", "my_package.my_game_v0" or "my_package.my_module:make"',
     lambda value: isinstance(value, str) and re.fullmatch(r"[\w.-]+([/:][\w.-]+)?", value) is not None,
 )
+#: Rules by which rewards and lifetimes decide the outcome of a match.
+REWARD_RULES = ("total", "last", "positive", "survival")
+_OUTCOME = Check(
+    f'one of {", ".join(REWARD_RULES)}, or "info:key", "method:name" or "my_package.my_module:function"',
+    lambda value: isinstance(value, str) and (value in REWARD_RULES or _is_source(value)),
+)
+_TEAMS = Check(
+    'a table of patterns by team, or "info:key" or "method:name"',
+    lambda value: not isinstance(value, str) or re.fullmatch(r"(info|method):.+", value) is not None,
+)
+_NUMBER = optional(Check("a number", at_least(float("-inf")).accepts))
+
+
+def _is_source(text: str) -> bool:
+    return re.fullmatch(r"info:.+|[\w.]+:\w+", text) is not None
 
 
 @frozen(kw_only=True)
@@ -40,13 +55,35 @@ class PettingZooConfig:
     max_ticks: int = option(
         0, at_least(0), help="ticks after which to truncate matches; 0 leaves it to the environment"
     )
-    teams: Mapping[str, Sequence[str]] = option(
-        {}, help='agents of each team, as names or patterns ("adversary_*"); empty makes every agent its own team'
+    time_limit: str = option(
+        "truncates",
+        one_of("truncates", "terminates"),
+        help="whether time limits, of the game or by max_ticks, truncate a match or terminate it as a rule of the game",
+    )
+    roles: Mapping[str, Sequence[str]] = option(
+        {},
+        help='agents of each role, as names or patterns ("attacker_*"); empty: agents with equal spaces share a role',
+        lasting=True,
+    )
+    teams: Mapping[str, Sequence[str]] | str = option(
+        {},
+        _TEAMS,
+        help='agents of each team, as names or patterns ("adversary_*"); empty makes every agent its own team; '
+        '"info:key" or "method:name" takes the teams from the game',
     )
     outcome: str = option(
         "total",
-        one_of("total", "last", "positive"),
-        help="winners: highest total reward of a match, highest reward of its last tick, or every total above 0",
+        _OUTCOME,
+        help="winners: highest total reward of a match, highest reward of its last tick, every total above 0, or the "
+        'team that survives longest; "info:key", "method:name" or "module:function" takes them from the game',
+    )
+    win_return: float | None = option(
+        None,
+        _NUMBER,
+        help="in a game of one team: a match with at least this total reward is won; by default all are draws",
+    )
+    mask_key: str = option(
+        "action_mask", help="key of the action mask in the observation or the info of an agent", lasting=True
     )
     dead_agents: str = option(
         "end",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import importlib
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import attrs
 import pettingzoo
 from ludus.errors import ConfigError
-from ludus_copies import Copies
+from ludus_copies import Copies, missing_modules
 from pettingzoo import AECEnv, ParallelEnv
 from pettingzoo.env_registry.exceptions import FailedToImport, PettingZooRegistryError
 from pettingzoo.utils.conversions import aec_to_parallel, aec_to_parallel_wrapper, parallel_to_aec
@@ -42,9 +43,12 @@ def make_pettingzoo(id: str, options: Mapping[str, Any], *, api: str) -> Any:
     make = _find_registered(id, api) if "/" in id else _find_in_module(id, api)
     try:
         env = make(**options)
-    except FailedToImport as error:
-        family = id.partition("/")[0]
-        raise ConfigError(f'id: {error} — pip install "pettingzoo[{family}]"') from error
+    except (FailedToImport, ImportError) as error:
+        missing = ", ".join(missing_modules(error))
+        reason = f"no module named {missing}" if missing else str(error)
+        family, is_registered, _ = id.partition("/")
+        advice = f'pip install "pettingzoo[{family}]" installs what it depends on' if is_registered else "install it"
+        raise ConfigError(f"id: {id!r} cannot be imported: {reason}; {advice}") from error
     except (TypeError, ValueError, AssertionError) as error:
         raise ConfigError(f"options: {id!r} cannot be made with {dict(options)}: {error}") from error
     if api == "aec" and isinstance(env, ParallelEnv):
@@ -76,7 +80,10 @@ def _find_registered(id: str, api: str) -> Callable[..., Any]:
     try:
         pettingzoo.spec(kind, id)
     except PettingZooRegistryError as error:
-        raise ConfigError(f"id: PettingZoo has no environment {id!r}: {error}") from error
+        known = [name.replace("-v", "_v") for name in (*pettingzoo.aec_registry, *pettingzoo.parallel_registry)]
+        close = difflib.get_close_matches(id, known, n=1)
+        hint = f"; did you mean {close[0]!r}?" if close else ""
+        raise ConfigError(f"id: PettingZoo has no environment {id!r}{hint}") from error
     return lambda **options: pettingzoo.make(kind, id, **options)
 
 
@@ -93,8 +100,10 @@ def _find_in_module(id: str, api: str) -> Callable[..., Any]:
     try:
         module = importlib.import_module(path)
     except ImportError as error:
+        missing = ", ".join(missing_modules(error))
+        reason = f"no module named {missing}" if missing else str(error)
         advice = "install its package, or add its folder to PYTHONPATH"
-        raise ConfigError(f"id: cannot import {path!r}: {error}; {advice}") from error
+        raise ConfigError(f"id: cannot import {path!r}: {reason}; {advice}") from error
     names = [attribute] if attribute else ["env", "parallel_env"] if api == "aec" else ["parallel_env", "env"]
     for name in names:
         if make := getattr(module, name, None):

@@ -2,50 +2,93 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping
 from typing import Any
 
 from ludus.environment import EnvironmentSpec, Scenario
-from ludus.errors import ContractError
+from ludus.errors import ConfigError, ContractError, LudusError
 from ludus_copies import MatchArrays, fold_seed
 from pettingzoo import AECEnv, ParallelEnv
 
+from ludus_pettingzoo.answers import RESET, STEP, find_problem, find_unknown_agent
+from ludus_pettingzoo.config import PettingZooConfig
 from ludus_pettingzoo.environment import make_pettingzoo, remove_checks
 from ludus_pettingzoo.match import MatchState
-from ludus_pettingzoo.seating import AgentSpaces, Seating, assign_seats
+from ludus_pettingzoo.outcome import make_rule
+from ludus_pettingzoo.seating import assign_seats, read_spaces
 
 
-def make_game(
-    *,
-    id: str,
-    options: Mapping[str, Any],
-    api: str,
-    unwrap: bool,
-    max_ticks: int,
-    teams: Mapping[str, Sequence[str]],
-    outcome: str,
-    dead_agents: str,
-) -> AecGame | ParallelGame:
+def make_game(**options: Any) -> AecGame | ParallelGame:
     """Make a scalar game of one PettingZoo environment; arguments as in `PettingZooConfig`.
 
     Raises:
-        ConfigError: The environment cannot be imported or made, or the teams do not fit its agents.
-        ContractError: The environment has no `possible_agents`.
+        ConfigError: The environment cannot be imported or made, or an option does not fit its agents.
+        ContractError: The environment has no `possible_agents`, or does not keep the API of PettingZoo.
     """
-    env = make_pettingzoo(id, options, api=api)
-    if unwrap:
+    config = PettingZooConfig(**options)
+    env = make_pettingzoo(config.id, config.options, api=config.api)
+    if config.unwrap:
         env = remove_checks(env)
     possible = getattr(env, "possible_agents", None)
     if not possible:
-        raise ContractError(f"PettingZoo environment {id!r} has no possible_agents, which define the seats")
-    agents = {a: AgentSpaces(env.observation_space(a), env.action_space(a)) for a in possible}
-    seating = assign_seats(agents, teams=teams)
-    game = ParallelGame if isinstance(env, ParallelEnv) else AecGame
-    return game(env, seating, max_ticks=max_ticks, outcome=outcome, dead_agents=dead_agents)
+        raise ContractError(f"PettingZoo environment {config.id!r} has no possible_agents, which define the seats")
+    try:
+        agents = {agent: read_spaces(env, agent, config.mask_key) for agent in possible}
+        infos = _reset_infos(env, possible)
+    except ContractError as error:
+        raise ContractError(f"game {config.id!r}: {error}") from error
+    if isinstance(config.teams, str):
+        teams = _read_teams(config.teams, env, agents, infos)
+        seating = assign_seats(agents, roles=config.roles, teams={}, given_teams=teams)
+    else:
+        seating = assign_seats(agents, roles=config.roles, teams=config.teams)
+    match = MatchState(
+        config,
+        seating,
+        make_rule(config, seating, env.unwrapped),
+        masks_in_infos=any(config.mask_key in info for info in infos.values()),
+    )
+    return ParallelGame(config.id, env, match) if isinstance(env, ParallelEnv) else AecGame(config.id, env, match)
 
 
-def _masks_in_infos(infos: Mapping[Hashable, Mapping[str, Any]]) -> bool:
-    return any("action_mask" in info for info in infos.values())
+def _reset_infos(env: Any, agents: Iterable[Hashable]) -> Mapping[Hashable, Mapping[str, Any]]:
+    """Reset a game for the first time and return the infos of its agents.
+
+    Raises:
+        ContractError: It does not keep the API of PettingZoo.
+    """
+    answer = env.reset(seed=0)
+    if isinstance(env, ParallelEnv):
+        if problem := find_problem("reset", answer, RESET, list(agents)):
+            raise ContractError(problem)
+        _, infos = answer
+        return infos  # type: ignore[no-any-return]
+    for name in ("agents", "agent_selection", "terminations", "truncations"):
+        if not hasattr(env, name):
+            raise ContractError(f"it has no attribute {name!r} after reset; adapt it to PettingZoo ≥ 1.24, or wrap it")
+    return getattr(env, "infos", None) or {}
+
+
+def _read_teams(
+    source: str, env: Any, agents: Iterable[Hashable], infos: Mapping[Hashable, Mapping[str, Any]]
+) -> dict[Hashable, Hashable]:
+    """Return the team of every agent as the game gives it.
+
+    Raises:
+        ConfigError: The game does not give it.
+    """
+    kind, _, name = source.partition(":")
+    if kind == "info":
+        teams = {agent: info[name] for agent, info in infos.items() if name in info}
+    else:
+        method = getattr(env.unwrapped, name, None)
+        if not callable(method):
+            raise ConfigError(f"teams: the game has no method {name!r}")
+        teams = method()
+    missing = [agent for agent in agents if not isinstance(teams, Mapping) or agent not in teams]
+    if missing:
+        raise ConfigError(f"teams: expected the team of every agent from {source!r}, got none of {missing[0]!r}")
+    return {agent: teams[agent] for agent in agents}
 
 
 def _is_truncated(
@@ -59,15 +102,16 @@ class AecGame:
     """One match through the AEC interface: one agent acts per tick.
 
     Args:
+        game: Id of the environment, for error messages.
         env: The environment.
-        seating: Roles and seats of its agents.
-        **rules: Further arguments of `MatchState`.
+        match: State of the match.
     """
 
-    def __init__(self, env: AECEnv[Any, Any, Any], seating: Seating, **rules: Any) -> None:
-        env.reset(seed=0)
+    def __init__(self, game: str, env: AECEnv[Any, Any, Any], match: MatchState) -> None:
+        self._id = game
         self._env = env
-        self._match = MatchState(seating, masks_in_infos=_masks_in_infos(env.infos), **rules)
+        self._match = match
+        self._rewards_by_last = True  # until the game has set rewards
 
     @property
     def spec(self) -> EnvironmentSpec:
@@ -85,56 +129,105 @@ class AecGame:
 
     def reset(self, seed: int, scenario: Scenario) -> None:  # noqa: ARG002  there is only the default
         """Start a match."""
-        env, match = self._env, self._match
-        env.reset(seed=fold_seed(seed))
-        match.start()
-        self._select()
+        self._env.reset(seed=fold_seed(seed))
+        self._match.start()
+        self._read(self._select)
 
     def step(self) -> None:
         """Apply the action of the selected agent."""
+        env = self._env
+        env.step(self._match.seats[env.agent_selection].read_action())
+        self._read(self._advance)
+
+    def _read(self, read: Any) -> None:
+        """Call a method that reads the state of the game; name the agent that the game names wrongly.
+
+        Raises:
+            ContractError: The game does not keep the API of PettingZoo.
+        """
+        try:
+            read()
+        except LudusError:
+            raise
+        except Exception as error:
+            env = self._env
+            named = [env.agent_selection, *env.agents, *(getattr(env, "rewards", None) or {})]
+            if problem := find_unknown_agent("it names", named, self._match.seats):
+                raise ContractError(f"game {self._id!r}: {problem}") from error
+            raise
+
+    def _advance(self) -> None:
         env, match = self._env, self._match
-        env.step(match.seats[env.agent_selection].read_action())
-        match.add_rewards(env.rewards)
+        match.add_rewards(getattr(env, "rewards", None) or {})
+        if self._rewards_by_last and match.has_rewards:
+            self._rewards_by_last = False
         terminations, truncations = env.terminations, env.truncations
-        if any(terminations.values()) or any(truncations.values()):
+        if not env.agents or any(terminations.values()) or any(truncations.values()):
             ended = match.end_agents(terminations, truncations)
             if self._end_if_over():
                 return
             self._observe(agent for agent in ended if not match.ended[agent])  # truncated: bootstraps
-            self._remove_dead_agents()
+            if self._remove_dead_agents():
+                self._end(truncated=not all(match.ended[agent] for agent in ended))
+                return
         self._select()
         if match.reached_max_ticks():
             self._observe(env.agents)
-            match.end(truncated=True)
+            self._end(truncated=True)
 
     def _end_if_over(self) -> bool:
         """End the match if it has ended for all agents, and return whether it has."""
         terminations, truncations, agents = self._env.terminations, self._env.truncations, self._env.agents
-        if not all(terminations[agent] or truncations[agent] for agent in agents):
+        if not all(terminations.get(agent) or truncations.get(agent) for agent in agents):
             return False
-        self._observe(agents)
-        self._match.end(truncated=_is_truncated(agents, terminations, truncations))
+        if not agents:  # the game removed them itself
+            agents = [*terminations, *truncations]
+        self._observe(agent for agent in agents if agent in self._match.seats)
+        truncated = _is_truncated(agents, terminations, truncations)
+        if self._rewards_by_last:
+            self._remove_dead_agents()
+        self._end(truncated=truncated)
         return True
 
-    def _remove_dead_agents(self) -> None:
-        """Step dead agents with None, which removes them."""
+    def _remove_dead_agents(self) -> bool:
+        """Step dead agents with None, which removes them, and return whether none is left."""
         env = self._env
-        agent = env.agent_selection
-        while env.terminations[agent] or env.truncations[agent]:
-            env.step(None)
+        while env.agents:
             agent = env.agent_selection
+            if not (env.terminations[agent] or env.truncations[agent]):
+                return False
+            self._take_last_reward(agent)
+            env.step(None)
+        return True
+
+    def _take_last_reward(self, agent: Hashable) -> None:
+        """Write the reward of the selected agent from `last`, if the game does not set `rewards`."""
+        if self._rewards_by_last:
+            _, reward, *_ = self._env.last()
+            if reward is not None:
+                self._match.add_reward(agent, reward)
+
+    def _end(self, *, truncated: bool) -> None:
+        self._match.add_infos(getattr(self._env, "infos", None) or {})
+        self._match.end(truncated=truncated)
 
     def _select(self) -> None:
         """Write the observation of the selected agent and mark its seat as acting."""
-        env = self._env
-        agent = env.agent_selection
+        agent = self._env.agent_selection
         seat = self._match.seats[agent]
-        seat.observe(env.observe(agent), env.infos[agent])
+        seat.observe(self._env.observe(agent), self._info(agent))
+        self._take_last_reward(agent)
         seat.act()
 
     def _observe(self, agents: Iterable[Hashable]) -> None:
+        """Write the observations of agents; an agent without one keeps its last."""
         for agent in agents:
-            self._match.seats[agent].observe(self._env.observe(agent), self._env.infos[agent])
+            observation = self._env.observe(agent)
+            if observation is not None:
+                self._match.seats[agent].observe(observation, self._info(agent))
+
+    def _info(self, agent: Hashable) -> Mapping[str, Any]:
+        return (getattr(self._env, "infos", None) or {}).get(agent) or {}
 
     def close(self) -> None:
         """Close the environment."""
@@ -145,16 +238,16 @@ class ParallelGame:
     """One match through the Parallel interface: all living agents act on every tick.
 
     Args:
+        game: Id of the environment, for error messages.
         env: The environment.
-        seating: Roles and seats of its agents.
-        **rules: Further arguments of `MatchState`.
+        match: State of the match.
     """
 
-    def __init__(self, env: ParallelEnv[Any, Any, Any], seating: Seating, **rules: Any) -> None:
-        _, infos = env.reset(seed=0)
+    def __init__(self, game: str, env: ParallelEnv[Any, Any, Any], match: MatchState) -> None:
+        self._id = game
         self._env = env
+        self._match = match
         self._living: list[Hashable] = []
-        self._match = MatchState(seating, masks_in_infos=_masks_in_infos(infos), **rules)
 
     @property
     def spec(self) -> EnvironmentSpec:
@@ -172,22 +265,56 @@ class ParallelGame:
 
     def reset(self, seed: int, scenario: Scenario) -> None:  # noqa: ARG002  there is only the default
         """Start a match."""
-        observations, infos = self._env.reset(seed=fold_seed(seed))
-        self._match.start()
-        self._observe(observations, infos)
-        self._living = list(self._env.agents)
-        self._mark_acting(observations)
+        answer = self._env.reset(seed=fold_seed(seed))
+        try:
+            self._start(*answer)
+        except Exception as error:
+            self._explain("reset", answer, RESET, error)
+            raise
 
     def step(self) -> None:
         """Apply the actions of all living agents."""
-        env, match = self._env, self._match
-        actions = {agent: match.seats[agent].read_action() for agent in self._living}
-        observations, rewards, terminations, truncations, infos = env.step(actions)
+        actions = {agent: self._match.seats[agent].read_action() for agent in self._living}
+        answer = self._env.step(actions)
+        try:
+            self._advance(*answer)
+        except Exception as error:
+            self._explain("step", answer, STEP, error)
+            raise
+
+    def _explain(self, method: str, answer: Any, parts: tuple[str, ...], error: Exception) -> None:
+        """Raise a `ContractError` if reading an answer failed because of its form."""
+        if isinstance(error, LudusError):
+            return
+        seats = self._match.seats
+        problem = find_problem(method, answer, parts, seats)
+        problem = problem or find_unknown_agent("env.agents holds", self._env.agents, seats)
+        if problem:
+            raise ContractError(f"game {self._id!r}: {problem}") from error
+
+    def _start(self, observations: Mapping[Hashable, Any], infos: Mapping[Hashable, Any]) -> None:
+        self._match.start()
+        self._observe(observations, infos)
+        self._living = list(self._env.agents)
+        if not self._living:
+            raise ContractError(f"game {self._id!r}: reset left no agent in env.agents; expected at least one")
+        self._mark_acting(observations)
+
+    def _advance(
+        self,
+        observations: Mapping[Hashable, Any],
+        rewards: Mapping[Hashable, Any],
+        terminations: Mapping[Hashable, Any],
+        truncations: Mapping[Hashable, Any],
+        infos: Mapping[Hashable, Any],
+    ) -> None:
+        match = self._match
         match.add_rewards(rewards)
         self._observe(observations, infos)
         match.end_agents(terminations, truncations)
         played = self._living
-        self._living = [agent for agent in env.agents if agent not in match.ended]  # some environments keep dead agents
+        # some environments keep dead agents
+        self._living = [agent for agent in self._env.agents if agent not in match.ended]
         if not self._living:
             match.end(truncated=_is_truncated(played, terminations, truncations))
             return
@@ -197,15 +324,20 @@ class ParallelGame:
 
     def _mark_acting(self, observations: Mapping[Hashable, Any]) -> None:
         for agent in self._living:
-            if agent not in observations:  # the arrays still hold an earlier one
+            seat = self._match.seats[agent]
+            if observations.get(agent) is None:  # the arrays still hold an earlier one
                 raise ContractError(
-                    f"agent {agent!r} must act but got no observation; expected one for every agent in env.agents"
+                    f"game {self._id!r}: agent {agent!r} must act but got no observation; expected one for every "
+                    f"agent in env.agents"
                 )
-            self._match.seats[agent].act()
+            seat.act()
 
     def _observe(self, observations: Mapping[Hashable, Any], infos: Mapping[Hashable, Any]) -> None:
+        """Write the observations of agents; an agent without one keeps its last."""
+        self._match.add_infos(infos)
         for agent, observation in observations.items():
-            self._match.seats[agent].observe(observation, infos.get(agent, {}))
+            if observation is not None:
+                self._match.seats[agent].observe(observation, infos.get(agent) or {})
 
     def close(self) -> None:
         """Close the environment."""

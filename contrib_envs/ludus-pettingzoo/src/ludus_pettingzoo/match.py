@@ -8,8 +8,10 @@ from typing import Any, Literal
 from ludus.environment import EnvironmentSpec
 from ludus.errors import ContractError
 from ludus.spaces import is_continuous
-from ludus_copies import MatchArrays, action_reader, mask_writer, observation_writer
+from ludus_copies import MatchArrays, action_reader, mask_writer, observation_writer, reward_value
 
+from ludus_pettingzoo.config import PettingZooConfig
+from ludus_pettingzoo.outcome import MatchRecord, OutcomeRule
 from ludus_pettingzoo.seating import AgentSeat, Seating
 
 
@@ -19,6 +21,7 @@ class SeatAdapter:
     Args:
         agent_seat: Agent and seat.
         arrays: Arrays of the match.
+        game: Id of the game, for error messages.
 
     Attributes:
         read_action: Returns the action of the seat in the form that the environment takes.
@@ -29,7 +32,9 @@ class SeatAdapter:
         "_acting",
         "_is_nested",
         "_mask_in_observation",
+        "_mask_key",
         "_reward",
+        "_subject",
         "_terminated",
         "_truncated",
         "_write",
@@ -38,8 +43,9 @@ class SeatAdapter:
         "team",
     )
 
-    def __init__(self, agent_seat: AgentSeat, arrays: MatchArrays) -> None:
+    def __init__(self, agent_seat: AgentSeat, arrays: MatchArrays, *, game: str) -> None:
         role, seat, its_spaces = arrays.tick.roles[agent_seat.role], (agent_seat.index, ...), agent_seat.spaces
+        self._subject = f"game {game!r}, agent {agent_seat.agent!r}"
         self.team = agent_seat.team
         self.read_action = action_reader(its_spaces.action, arrays.actions[agent_seat.role][seat])
         self._write = observation_writer(
@@ -47,6 +53,7 @@ class SeatAdapter:
         )
         self._is_nested = its_spaces.is_nested
         self._mask_in_observation = its_spaces.has_mask
+        self._mask_key = its_spaces.mask_key
         mask = None if role.action_mask is None else role.action_mask[seat]
         self._write_mask = _reject_mask if is_continuous(its_spaces.action) else mask_writer(mask)
         self._acting = role.acting[seat]
@@ -56,17 +63,35 @@ class SeatAdapter:
         self._terminated, self._truncated = role.terminated[seat], role.truncated[seat]
 
     def observe(self, observation: Any, info: Mapping[str, Any]) -> None:
-        """Write an observation and its action mask."""
-        self._write(observation["observation"] if self._is_nested else observation)
-        self._write_mask((observation if self._mask_in_observation else info).get("action_mask"))
+        """Write an observation and its action mask.
+
+        Raises:
+            ContractError: The game returned something else.
+        """
+        try:
+            if self._is_nested or self._mask_in_observation:
+                _require_dict(observation)
+            self._write(observation["observation"] if self._is_nested else observation)
+            self._write_mask((observation if self._mask_in_observation else info).get(self._mask_key))
+        except ContractError as error:
+            raise ContractError(f"{self._subject}: {error}") from error
 
     def act(self) -> None:
         """Mark the seat as acting on this tick."""
         self._acting[...] = True
 
-    def reward(self, reward: float) -> None:
-        """Write the reward of the seat."""
-        self._reward[...] = reward
+    def reward(self, reward: Any) -> float:
+        """Write the reward of the seat and return it.
+
+        Raises:
+            ContractError: It is not one finite number.
+        """
+        try:
+            value = reward_value(reward)
+        except ContractError as error:
+            raise ContractError(f"{self._subject}: {error}") from error
+        self._reward[...] = value
+        return value
 
     def end(self, *, terminated: bool) -> None:
         """Mark the seat as terminated on this tick, else as truncated."""
@@ -78,34 +103,35 @@ class MatchState:
     """Seats, rewards and the end of one match.
 
     Args:
+        config: Options of the environment.
         seating: Roles and seats of the environment's agents.
+        rule: Rule for the outcome.
         masks_in_infos: Whether the infos hold action masks; agents with Box actions have none.
-        max_ticks: Number of ticks after which to truncate; 0 means never.
-        outcome: Rule for the outcome, see `PettingZooConfig`.
-        dead_agents: When the seats of dead agents end, see `PettingZooConfig`.
 
     Attributes:
         ended: Agents that have ended → whether they were terminated, else truncated.
     """
 
-    def __init__(
-        self, seating: Seating, *, masks_in_infos: bool, max_ticks: int, outcome: str, dead_agents: str
-    ) -> None:
+    def __init__(self, config: PettingZooConfig, seating: Seating, rule: OutcomeRule, *, masks_in_infos: bool) -> None:
         self.masked_roles = frozenset(
             agent_seat.role
             for agent_seat in seating.agent_seats
             if (agent_seat.spaces.has_mask or masks_in_infos) and not is_continuous(agent_seat.spaces.action)
         )
         self.seats: dict[Hashable, SeatAdapter] = {}
-        self._seating = seating
-        self._max_ticks = max_ticks
-        self._outcome = outcome
-        self._dead_agents = dead_agents
         self.ended: dict[Hashable, bool] = {}
+        self._game = config.id
+        self._seating = seating
+        self._rule = rule
+        self._max_ticks = config.max_ticks
+        self._terminates = config.time_limit == "terminates"
+        self._waits = config.dead_agents == "wait"
         self._ticks = 0
-        self._zeros = [0.0] * (1 + max(agent_seat.team for agent_seat in seating.agent_seats))
+        self._zeros = [0.0] * len(seating.team_names)
         self._total = self._zeros[:]
         self._last: list[float] | None = None  # None: no rewards on this tick
+        self._deaths: dict[Hashable, int] = {}
+        self._infos: dict[Hashable, Mapping[str, Any]] = {}
 
     def make_spec(self, turn: Literal["turn-based", "simultaneous"]) -> EnvironmentSpec:
         """Return the spec of the environment."""
@@ -114,68 +140,108 @@ class MatchState:
             roles=self._seating.roles,
             turn=turn,
             max_ticks=self._max_ticks or None,
-            constant_sum=len(self._zeros) == 2 and self._outcome != "positive",
+            constant_sum=self._rule.is_constant_sum,
+            outcome_rule=self._rule.description,
         )
 
     def bind(self, arrays: MatchArrays) -> None:
         """Store the arrays of the match."""
         self._tick = arrays.tick
-        self.seats = {agent_seat.agent: SeatAdapter(agent_seat, arrays) for agent_seat in self._seating.agent_seats}
+        self.seats = {
+            agent_seat.agent: SeatAdapter(agent_seat, arrays, game=self._game)
+            for agent_seat in self._seating.agent_seats
+        }
 
     def start(self) -> None:
-        """Reset ticks, total rewards and ended agents."""
+        """Reset ticks, total rewards and ends of agents."""
         self._ticks = 0
-        self.ended.clear()
         self._total = self._zeros[:]
+        self.ended.clear()
+        self._deaths.clear()
+        self._infos.clear()
 
     def add_rewards(self, rewards: Mapping[Hashable, Any]) -> None:
-        """Count a tick and write the rewards of the agents."""
+        """Count a tick and write the rewards of the agents; missing rewards and None are 0.
+
+        Raises:
+            ContractError: A reward is not one finite number.
+        """
         self._ticks += 1
         self._last = None
-        if not any(rewards.values()):
-            return
         for agent, reward in rewards.items():
-            if reward:
-                seat = self.seats[agent]
-                seat.reward(reward)
-                if self._last is None:
-                    self._last = self._zeros[:]
-                self._last[seat.team] += float(reward)
-                self._total[seat.team] += float(reward)
+            if reward is not None and (type(reward) not in (int, float) or reward):
+                self.add_reward(agent, reward)
 
-    def reached_max_ticks(self) -> bool:
-        """Return whether the match must be truncated on this tick."""
-        return self._ticks == self._max_ticks
+    def add_reward(self, agent: Hashable, reward: Any) -> None:
+        """Write a reward of this tick.
+
+        Raises:
+            ContractError: The reward is not one finite number.
+        """
+        seat = self.seats[agent]
+        value = seat.reward(reward)
+        if self._last is None:
+            self._last = self._zeros[:]
+        self._last[seat.team] += value
+        self._total[seat.team] += value
+
+    @property
+    def has_rewards(self) -> bool:
+        """Return whether a seat got a reward on this tick."""
+        return self._last is not None and any(self._last)
 
     def end_agents(self, terminations: Mapping[Hashable, bool], truncations: Mapping[Hashable, bool]) -> list[Hashable]:
-        """Add the agents that end on this tick to `ended`, and return them."""
+        """Add the agents that end on this tick to `ended`, and return them; flags of other agents may be missing."""
         agents = [
             agent
             for agent in {**terminations, **truncations}
             if agent not in self.ended and (terminations.get(agent) or truncations.get(agent))
         ]
         for agent in agents:
-            self.ended[agent] = bool(terminations.get(agent))
-            if self._dead_agents == "end":
-                self.seats[agent].end(terminated=self.ended[agent])
+            seat, is_dead = self.seats[agent], bool(terminations.get(agent))
+            if is_dead:
+                self._deaths[agent] = self._ticks
+            self.ended[agent] = is_dead or self._terminates
+            if not self._waits:
+                seat.end(terminated=self.ended[agent])
         return agents
 
+    def add_infos(self, infos: Mapping[Hashable, Mapping[str, Any]]) -> None:
+        """Keep the infos of agents where the outcome depends on them."""
+        if self._rule.reads_infos:
+            self._infos.update(infos)
+
+    def reached_max_ticks(self) -> bool:
+        """Return whether the time of the match is over on this tick."""
+        return self._ticks == self._max_ticks
+
     def end(self, *, truncated: bool) -> None:
-        """Write the end of the match and its outcome."""
-        if self._dead_agents == "wait":
+        """Write the end of the match and its outcome.
+
+        Raises:
+            ContractError: The game gives no valid outcome.
+        """
+        if self._waits:
             for agent, terminated in self.ended.items():
                 self.seats[agent].end(terminated=terminated)
+        truncated = truncated and not self._terminates
         self._tick.truncated[...] = truncated
         self._tick.terminated[...] = not truncated
-        score = (self._last or self._zeros) if self._outcome == "last" else self._total
-        if self._outcome == "positive":
-            self._tick.outcome[:] = [0.5 if points == 0 else float(points > 0) for points in score]
-        else:
-            best = max(score)
-            share = 1.0 if score.count(best) == 1 else 0.5
-            self._tick.outcome[:] = [share if points == best else 0.0 for points in score]
+        ends = self._zeros[:]
+        for agent, seat in self.seats.items():
+            ends[seat.team] = max(ends[seat.team], self._deaths.get(agent, float("inf")))
+        record = MatchRecord(total=self._total, last=self._last or self._zeros, ends=ends, infos=self._infos)
+        try:
+            self._tick.outcome[:] = self._rule.points(record)
+        except ContractError as error:
+            raise ContractError(f"game {self._game!r}: {error}") from error
 
 
 def _reject_mask(mask: Any) -> None:
     if mask is not None:
         raise ContractError("got an action mask for a Box action, which has none; remove it")
+
+
+def _require_dict(observation: Any) -> None:
+    if not isinstance(observation, Mapping):
+        raise ContractError(f"observation: expected a dict, as the space declares, got {type(observation).__name__}")

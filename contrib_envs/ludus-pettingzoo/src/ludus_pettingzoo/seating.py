@@ -10,28 +10,36 @@ from typing import Any
 from attrs import frozen
 from gymnasium import Space, spaces
 from ludus.environment import Role
-from ludus.errors import ConfigError
+from ludus.errors import ConfigError, ContractError
+from ludus.spaces import label_sizes, leaf_spaces
 from ludus_copies import plain_action_space, plain_observation_space
-
-_MASK = "action_mask"
 
 
 @frozen
 class AgentSpaces:
-    """The PettingZoo spaces of one agent."""
+    """The PettingZoo spaces of one agent.
+
+    Args:
+        observation: Space of its observations, with the mask if there is one.
+        action: Space of its actions.
+        mask_key: Key of the action mask.
+    """
 
     observation: Space[Any]
     action: Space[Any]
+    mask_key: str
 
     @property
     def has_mask(self) -> bool:
         """Return whether observations carry an action mask."""
-        return isinstance(self.observation, spaces.Dict) and _MASK in self.observation.spaces
+        return isinstance(self.observation, spaces.Dict) and self.mask_key in self.observation.spaces
 
     @property
     def is_nested(self) -> bool:
         """Return whether the observation is under the key ``"observation"``, as beside a mask."""
-        return isinstance(self.observation, spaces.Dict) and set(self.observation.spaces) - {_MASK} == {"observation"}
+        if not isinstance(self.observation, spaces.Dict):
+            return False
+        return set(self.observation.spaces) - {self.mask_key} == {"observation"}
 
     @property
     def unwrapped(self) -> Space[Any]:
@@ -40,7 +48,27 @@ class AgentSpaces:
             return self.observation
         if self.is_nested:
             return self.observation["observation"]
-        return spaces.Dict({key: part for key, part in self.observation.spaces.items() if key != _MASK})
+        return spaces.Dict({key: part for key, part in self.observation.spaces.items() if key != self.mask_key})
+
+
+def read_spaces(env: Any, agent: Hashable, mask_key: str) -> AgentSpaces:
+    """Return the spaces of an agent of a PettingZoo environment.
+
+    Raises:
+        ContractError: They are no spaces of Gymnasium, or of a kind that ludus does not support.
+    """
+    observation, action = env.observation_space(agent), env.action_space(agent)
+    for name, space in (("observation_space", observation), ("action_space", action)):
+        if not isinstance(space, Space):
+            got = f"{type(space).__module__}.{type(space).__qualname__}"
+            raise ContractError(f"agent {agent!r}: {name} returned {got}; expected a space of gymnasium.spaces")
+    its_spaces = AgentSpaces(observation, action, mask_key)
+    try:
+        leaf_spaces(plain_observation_space(its_spaces.unwrapped))
+        label_sizes(action)
+    except ContractError as error:
+        raise ContractError(f"agent {agent!r}: {error}") from error
+    return its_spaces
 
 
 @frozen
@@ -60,23 +88,36 @@ class Seating:
 
     roles: tuple[Role, ...]
     agent_seats: tuple[AgentSeat, ...]
+    team_names: tuple[Hashable, ...]
 
 
-def assign_seats(agents: Mapping[Hashable, AgentSpaces], *, teams: Mapping[str, Sequence[str]]) -> Seating:
-    """Assign a seat to every agent; agents with equal spaces share a role.
+def assign_seats(
+    agents: Mapping[Hashable, AgentSpaces],
+    *,
+    roles: Mapping[str, Sequence[str]],
+    teams: Mapping[str, Sequence[str]],
+    given_teams: Mapping[Hashable, Hashable] | None = None,
+) -> Seating:
+    """Assign a seat to every agent.
 
     Args:
         agents: Spaces by agent, in the environment's order.
+        roles: Patterns of agent names per role; empty: agents with equal spaces share a role.
         teams: Patterns of agent names per team; empty makes every agent its own team.
+        given_teams: Team of every agent as the game gives it, instead of `teams`.
 
     Raises:
-        ConfigError: An agent is in no team or in several.
+        ConfigError: An agent is in no role or team or in several, or agents of a role have other spaces.
     """
-    groups = _group_by_spaces(agents)
-    order = [agent for group in groups for agent in group]
-    team_of = _assign_teams(order, teams) if teams else {agent: i for i, agent in enumerate(order)}
-    roles, agent_seats = [], []
-    for name, group in zip(_role_names(groups), groups, strict=True):
+    groups = _group_by_option(agents, roles) if roles else _group_by_spaces(agents)
+    order = [agent for group in groups.values() for agent in group]
+    named = given_teams
+    if named is None:
+        named = _match_patterns(order, teams, "team") if teams else {agent: agent for agent in order}
+    team_names = tuple(teams) if teams else tuple(dict.fromkeys(named[agent] for agent in order))
+    team_of = {agent: team_names.index(named[agent]) for agent in order}
+    made, agent_seats = [], []
+    for name, group in groups.items():
         its_spaces = agents[group[0]]
         role = Role(
             name=name,
@@ -85,13 +126,13 @@ def assign_seats(agents: Mapping[Hashable, AgentSpaces], *, teams: Mapping[str, 
             teams=tuple(team_of[agent] for agent in group),
             seat_endings=True,
         )
-        roles.append(role)
+        made.append(role)
         agent_seats += [AgentSeat(agent, name, i, team_of[agent], agents[agent]) for i, agent in enumerate(group)]
-    return Seating(tuple(roles), tuple(agent_seats))
+    return Seating(tuple(made), tuple(agent_seats), team_names)
 
 
-def _group_by_spaces(agents: Mapping[Hashable, AgentSpaces]) -> list[list[Hashable]]:
-    """Return groups of agents with equal spaces, in the order of their first agents."""
+def _group_by_spaces(agents: Mapping[Hashable, AgentSpaces]) -> dict[str, list[Hashable]]:
+    """Return groups of agents with equal spaces by the names of their roles, in the order of their first agents."""
     groups: list[list[Hashable]] = []
     for agent, its_spaces in agents.items():
         group = next((group for group in groups if agents[group[0]] == its_spaces), None)
@@ -99,26 +140,57 @@ def _group_by_spaces(agents: Mapping[Hashable, AgentSpaces]) -> list[list[Hashab
             groups.append([agent])
         else:
             group.append(agent)
-    return groups
+    return dict(zip(_role_names(groups), groups, strict=True))
 
 
-def _assign_teams(agents: Sequence[Hashable], teams: Mapping[str, Sequence[str]]) -> dict[Hashable, int]:
-    problems, team_of = [], {}
-    for agent in agents:
-        name = str(agent)
-        fits = [i for i, patterns in enumerate(teams.values()) if any(fnmatch.fnmatchcase(name, p) for p in patterns)]
-        if len(fits) == 1:
-            team_of[agent] = fits[0]
-        else:
-            problems.append(f"teams: expected agent {agent!r} in one team, found it in {len(fits)}")
-    problems += [
-        f"teams: no agent is in team {name!r}; the agents are {', '.join(map(str, agents))}"
-        for i, name in enumerate(teams)
-        if i not in team_of.values() and not problems
+def _group_by_option(
+    agents: Mapping[Hashable, AgentSpaces], roles: Mapping[str, Sequence[str]]
+) -> dict[str, list[Hashable]]:
+    """Return the agents of every role of the option `roles`."""
+    wrong = [name for name in roles if _valid_name(name) != name]
+    if wrong:
+        raise ConfigError(*(f"roles: expected a name from a-z 0-9 . _ - for a role, got {name!r}" for name in wrong))
+    role_of = _match_patterns(list(agents), roles, "role")
+    groups: dict[str, list[Hashable]] = {name: [] for name in roles}
+    for agent, role in role_of.items():
+        groups[role].append(agent)
+    problems = [
+        f"roles: agents {group[0]!r} and {agent!r} of role {name!r} have other spaces; give each a role of its own"
+        for name, group in groups.items()
+        for agent in group
+        if agents[agent] != agents[group[0]]
     ]
     if problems:
         raise ConfigError(*problems)
-    return team_of
+    return groups
+
+
+def _match_patterns(agents: Sequence[Hashable], groups: Mapping[str, Sequence[str]], noun: str) -> dict[Hashable, str]:
+    """Return the group of every agent.
+
+    Args:
+        agents: The agents.
+        groups: Patterns of agent names by the name of the group.
+        noun: Kind of the groups; its plural is the name of the option.
+
+    Raises:
+        ConfigError: An agent is in no group or in several, or a group is empty.
+    """
+    problems, found = [], {}
+    for agent in agents:
+        fits = [name for name, patterns in groups.items() if any(fnmatch.fnmatchcase(str(agent), p) for p in patterns)]
+        if len(fits) == 1:
+            found[agent] = fits[0]
+        else:
+            problems.append(f"{noun}s: expected agent {agent!r} in one {noun}, found it in {len(fits)}")
+    problems += [
+        f"{noun}s: no agent is in {noun} {name!r}; the agents are {', '.join(map(str, agents))}"
+        for name in groups
+        if name not in found.values() and not problems
+    ]
+    if problems:
+        raise ConfigError(*problems)
+    return found
 
 
 def _role_names(groups: Sequence[Sequence[Hashable]]) -> list[str]:
