@@ -170,7 +170,7 @@ class EnvironmentSpec:
         perfect_information: Every acting seat sees the full state.
         reward_range: Known bounds (low, high) of one seat's reward on one tick, None if unknown.
         sparse_rewards: A seat gets no reward before the tick on which it ends, such as ±1 for win and loss.
-        outcome_rule: What decides the outcome of a match, in words, for people; empty where nothing needs to be said.
+        outcome_rule: What decides the outcome of a match, in words, for ``ludus check``; empty: not described.
     """
 
     name: str = field(validator=option.name())

@@ -318,6 +318,20 @@ def test_the_margin_is_for_time_limits_only(ring):
     assert fight.tick.outcome.tolist() == [[1, 0]]
 
 
+def test_rounding_decides_no_fight(ring):
+    """Three hits of 0.1 and one of 0.3 are equal damage, and ten of 0.1 take a health of 1."""
+    fight = ring(time_limit_s=1.0).step()
+    health = fight.environment._fight.health
+    health[:] = [1.0 - 0.1 - 0.1 - 0.1, 1.0 - 0.3]
+    assert health[0] != health[1]
+    fight.step(times=9)
+    assert fight.tick.outcome.tolist() == [[0.5, 0.5]]
+    fight = ring().step()
+    fight.environment._fight.health[0] = 1.0 - sum([0.1] * 10)
+    assert fight.environment._fight.health[0] > 0
+    assert fight.step().tick.outcome.tolist() == [[0, 1]]
+
+
 def test_hits_are_rewarded_by_option(ring):
     """Each hit rewards the attacker and costs the target, in reward parts of their own."""
     fight = ring(hit_given=0.25, hit_taken=0.5).step("light-left").step(times=4)

@@ -385,3 +385,97 @@ def test_plugin_is_light() -> None:
     """Listing plugins and reading configuration imports no numpy."""
     code = "import sys, ludus_gymnasium.plugin, ludus_gymnasium.config; assert 'gymnasium.envs' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+class Coins(gymnasium.Env):
+    """Earns 0.1 and 0.2 in two steps; `change` names what is unusual about the game."""
+
+    action_space = spaces.Discrete(2)
+
+    def __init__(self, change=""):
+        self.change = change
+        box = spaces.Box(0, 1, (1,), np.float32)
+        self.observation_space = spaces.Dict({"coin": box, "legal": spaces.MultiBinary(2)}) if change == "mask" else box
+
+    def look(self):
+        numbers = np.zeros(1, np.float32)
+        return {"coin": numbers, "legal": np.array([0.0, 2.0])} if self.change == "mask" else numbers
+
+    def reset(self, *, seed=None, options=None):
+        self.now = 0
+        return self.look() if self.change == "reset" else (self.look(), {})
+
+    def step(self, action):
+        self.now += 1
+        reward = {"array": np.array([[0.1 * self.now]]), "none": None, "nan": np.nan}.get(self.change, 0.1 * self.now)
+        ended = self.now == 2
+        return (self.look(), reward, ended, {}) if self.change == "step" else (self.look(), reward, False, ended, {})
+
+
+gymnasium.register("LudusCoins-v0", Coins)
+gymnasium.register("LudusTimedCoins-v0", Coins, max_episode_steps=9)
+
+
+def play_coins(env):
+    """Play one match and return its last tick."""
+    env.reset(np.array([1], np.uint64))
+    action = {"player": np.ones((1, 1, 1), np.int64)}
+    env.step(action)
+    return env.step(action)
+
+
+@pytest.mark.parametrize("change", ["", "array"])
+@pytest.mark.parametrize(("win_return", "points"), [(0.3, 1), (0.1 + 0.2, 1), (0.3001, 0)])
+def test_returns_are_compared_up_to_rounding(make, change, win_return, points) -> None:
+    """0.1 + 0.2 reaches 0.3, and 0.3 reaches 0.30000000000000004."""
+    env = make("LudusCoins-v0", options={"change": change}, win_return=win_return)
+    assert play_coins(env).outcome.tolist() == [[points]]
+
+
+def test_rounding_in_vectorized_matches(make) -> None:
+    """Native matches use the same rule."""
+    env = make("CartPole-v1", vectorized="native", max_ticks=1, win_return=1 + 1e-9)
+    env.reset(np.array([1], np.uint64))
+    assert env.step({"player": np.zeros((1, 1, 1), np.int64)}).outcome.tolist() == [[1]]
+
+
+def test_mask_in_the_observation(make) -> None:
+    """The leaf that the option names is the mask, not an observation."""
+    env = make("LudusCoins-v0", options={"change": "mask"}, mask_key="legal")
+    role = env.reset(np.array([1], np.uint64)).roles["player"]
+    assert list(role.observation) == ["coin"]
+    assert role.action_mask.tolist() == [[[False, True]]]
+
+
+@EITHER_WAY
+@pytest.mark.parametrize("time_limit", ["truncates", "terminates"])
+def test_time_limits_may_be_rules(make, vectorized, time_limit) -> None:
+    """Then they terminate the match."""
+    env = make("CartPole-v1", vectorized=vectorized, max_ticks=1, time_limit=time_limit)
+    env.reset(np.array([1], np.uint64))
+    tick = env.step({"player": np.zeros((1, 1, 1), np.int64)})
+    assert (tick.terminated.item(), tick.truncated.item()) == (time_limit == "terminates", time_limit == "truncates")
+
+
+@pytest.mark.parametrize("id", ["LudusCoins-v0", "LudusTimedCoins-v0"])
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ("reset", "reset returned a ndarray; expected .*observation, info.*: the game follows an API before Gymnasium"),
+        ("step", "step returned too few or many values; expected .*observation, reward, terminated, truncated, info"),
+        ("none", "reward: expected one number, got None"),
+        ("nan", "reward: expected a finite number .* got nan"),
+    ],
+)
+def test_unusual_games_are_refused(make, id, change, message) -> None:
+    """The line names the game."""
+    with pytest.raises(ContractError, match=f"^game '{id}': {message}"):
+        play_coins(make(id, options={"change": change}))
+
+
+@pytest.mark.parametrize(
+    ("options", "rule"), [({}, "no win_return, so"), ({"win_return": 2.0}, "a return of at least 2 wins")]
+)
+def test_the_spec_describes_the_rule(make, options, rule) -> None:
+    """`ludus check` prints it."""
+    assert make("LudusCoins-v0", **options).spec.outcome_rule.startswith(rule)

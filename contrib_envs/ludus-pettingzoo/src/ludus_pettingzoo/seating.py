@@ -154,14 +154,12 @@ def _group_by_option(
     groups: dict[str, list[Hashable]] = {name: [] for name in roles}
     for agent, role in role_of.items():
         groups[role].append(agent)
-    problems = [
-        f"roles: agents {group[0]!r} and {agent!r} of role {name!r} have other spaces; give each a role of its own"
-        for name, group in groups.items()
-        for agent in group
-        if agents[agent] != agents[group[0]]
-    ]
-    if problems:
-        raise ConfigError(*problems)
+    for name, group in groups.items():
+        for agent in group:
+            if agents[agent] != agents[group[0]]:
+                raise ConfigError(
+                    f"roles: agents {group[0]!r} and {agent!r} of role {name!r} have other spaces; give each a role"
+                )
     return groups
 
 
@@ -176,21 +174,28 @@ def _match_patterns(agents: Sequence[Hashable], groups: Mapping[str, Sequence[st
     Raises:
         ConfigError: An agent is in no group or in several, or a group is empty.
     """
-    problems, found = [], {}
+    found, wrong = {}, []
     for agent in agents:
         fits = [name for name, patterns in groups.items() if any(fnmatch.fnmatchcase(str(agent), p) for p in patterns)]
         if len(fits) == 1:
             found[agent] = fits[0]
         else:
-            problems.append(f"{noun}s: expected agent {agent!r} in one {noun}, found it in {len(fits)}")
-    problems += [
+            wrong.append(f"agent {agent!r} in one {noun}, found it in {len(fits)}{_in_brackets(fits)}")
+    if wrong:
+        others = f", and {len(wrong) - 1} other agent{'s' * (len(wrong) > 2)} likewise" if len(wrong) > 1 else ""
+        raise ConfigError(f"{noun}s: expected {wrong[0]}{others}")
+    problems = [
         f"{noun}s: no agent is in {noun} {name!r}; the agents are {', '.join(map(str, agents))}"
         for name in groups
-        if name not in found.values() and not problems
+        if name not in found.values()
     ]
     if problems:
         raise ConfigError(*problems)
     return found
+
+
+def _in_brackets(names: Sequence[str]) -> str:
+    return f" ({', '.join(names)})" if names else ""
 
 
 def _role_names(groups: Sequence[Sequence[Hashable]]) -> list[str]:
