@@ -32,6 +32,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 from attrs import define, field, frozen
+from attrs.validators import deep_iterable
 
 from ludus import option
 from ludus.errors import ContractError
@@ -115,6 +116,7 @@ class Role:
             does not use. None: all are used.
         seat_endings: Whether a seat of this role may end before its match; ticks then hold `RoleTick.terminated` and
             `RoleTick.truncated`.
+        statistics: Names of the statistics of a seat, see `RoleTick.statistics`.
     """
 
     name: str = field(validator=option.name())
@@ -124,6 +126,7 @@ class Role:
     privileged_space: Space[Any] | None = None
     labels_used: tuple[tuple[bool, ...], ...] | None = None
     seat_endings: bool = False
+    statistics: tuple[str, ...] = field(default=(), validator=deep_iterable(option.name()))
 
     def __attrs_post_init__(self) -> None:
         if self.labels_used is None:
@@ -228,6 +231,9 @@ class RoleTick:
         terminated: ``[B, S] bool``: the seat ended by the rules on this tick, before its match or with it. True on one
             tick only. None without `Role.seat_endings`.
         truncated: ``[B, S] bool``: the seat was cut off on this tick. None without `Role.seat_endings`.
+        statistics: What a seat has done in its match, such as counts, rates and positions, each ``[B, S] float32``, by
+            the names of `Role.statistics`. They are read on the tick that ends the match, logged with evaluation
+            matches, and no part of learning. They may change until then, and stay until the match index is reset.
     """
 
     observation: Leaves
@@ -238,6 +244,7 @@ class RoleTick:
     privileged: Leaves = field(factory=dict)
     terminated: np.ndarray | None = None
     truncated: np.ndarray | None = None
+    statistics: dict[str, np.ndarray] = field(factory=dict)
 
     def clear(self, indices: np.ndarray | slice) -> None:
         """Set rewards, reward parts and ends of seats of the matches at `indices` to 0."""
@@ -312,6 +319,7 @@ def allocate_tick(
             privileged=leaves(role.privileged_space, seats),
             terminated=zeros(seats, bool) if role.seat_endings else None,
             truncated=zeros(seats, bool) if role.seat_endings else None,
+            statistics={name: zeros(seats, np.float32) for name in role.statistics},
         )
     return Tick(
         roles=roles,

@@ -23,7 +23,7 @@ from ludus.option import Check, text
 if TYPE_CHECKING:
     from ludus.records import MatchRecord
 
-__all__ = ["LeagueView", "Matchmaker", "Pairing", "PlayerView", "PoolChange", "Rating", "RatingTable"]
+__all__ = ["LeagueView", "Matchmaker", "Pairing", "PlayerView", "PoolChange", "Rating", "RatingTable", "Statistic"]
 
 
 @frozen(kw_only=True)
@@ -79,6 +79,21 @@ class Rating:
     def deviation(self) -> float:
         """Return one standard deviation."""
         return _called(self._deviation)
+
+
+@frozen(kw_only=True)
+class Statistic:
+    """A statistic of a participant in its evaluation matches; see `ludus.environment.RoleTick.statistics`.
+
+    Args:
+        mean: Mean over matches; the value of a match is the mean over the participant's seats.
+        deviation: Standard deviation over matches.
+        matches: Number of matches, at least 1.
+    """
+
+    mean: float
+    deviation: float
+    matches: int
 
 
 class RatingTable(Protocol):
@@ -172,6 +187,9 @@ class LeagueView(Protocol):
 
     def rating(self, participant: str) -> Rating:
         """Return the rating; an unrated participant has the prior with 0 matches."""
+
+    def statistics(self, participant: str) -> Mapping[str, Statistic]:
+        """Return the statistics of a participant in its evaluation matches by ``"ROLE/NAME"``; empty without any."""
 
 
 @frozen(kw_only=True)

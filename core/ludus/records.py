@@ -62,13 +62,23 @@ class ModelRecord:
 
 @frozen(kw_only=True)
 class MatchRecord:
-    """One match of the log: its fixture, seed, outcome (points per team) and length."""
+    """One match of the log.
+
+    Attributes:
+        fixture: The fixture.
+        number: Number within the fixture.
+        seed: Seed of the match.
+        outcome: Points per team.
+        ticks: Length.
+        statistics: Values of the role's seats by ``"ROLE/NAME"``; empty for training matches.
+    """
 
     fixture: Fixture
     number: int
     seed: int
     outcome: tuple[float, ...]
     ticks: int
+    statistics: Mapping[str, tuple[float, ...]] = field(factory=dict)
 
 
 @frozen(kw_only=True)

@@ -43,6 +43,7 @@ class ScriptedGame:
         shown: Function of role, observation ``[B, seats, 2]`` and ticks ``[B]`` that may change the observation.
         broken: Method ("reset" or "step") that raises, and the number of ticks before that.
         ends: (role, index) → tick on which that seat ends, and "terminated" or "truncated"; then it does not act.
+        statistics: Role → name → function of the match index and the seat that returns the statistic.
     """
 
     roles: dict
@@ -56,6 +57,7 @@ class ScriptedGame:
     shown: object = lambda role, observation, clock: None
     broken: tuple = ("", 0)
     ends: dict = field(factory=dict)
+    statistics: dict = field(factory=dict)
     resets: list = field(init=False, factory=list)
     received: list = field(init=False, factory=list)  # actions per step
     closed: bool = field(init=False, default=False)
@@ -70,6 +72,7 @@ class ScriptedGame:
                     action_space=spaces.Discrete(4),
                     teams=teams,
                     seat_endings=bool(self.ends),
+                    statistics=tuple(self.statistics.get(name, ())),
                 )
                 for name, teams in self.roles.items()
             ),
@@ -123,6 +126,10 @@ class ScriptedGame:
                 mask = np.ones((*shape, 4), bool)
                 mask[self.clock == self.masked] = False
             roles[name] = RoleTick(observation={"obs": observation}, acting=acting, action_mask=mask, reward=reward)
+            roles[name].statistics = {
+                statistic: np.fromfunction(np.vectorize(value, otypes=[np.float32]), shape, dtype=int)
+                for statistic, value in self.statistics.get(name, {}).items()
+            }
             if self.ends:
                 roles[name].terminated, roles[name].truncated = self._flags(name, shape, stepped=stepped)
         teams = 1 + max(team for all_teams in self.roles.values() for team in all_teams)

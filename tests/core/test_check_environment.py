@@ -374,6 +374,10 @@ TICKS = {
         set_player(reward_parts=lambda p: {"all": p.reward + 1}),
         "the reward parts sum to 1, the reward is 0",
     ),
+    "statistics unknown": (
+        set_player(statistics=lambda p: {"hits": p.reward}),
+        r"expected the statistics \(\), got \('hits',\)",
+    ),
     "zero sum": (
         set_player(reward=lambda p: abs(p.reward), reward_parts=lambda p: {}),
         "zero_sum is declared, but the rewards sum to",

@@ -1,101 +1,243 @@
-"""Scores and their intervals."""
+"""Statistics of matches: from the environment to the log, the league and the metrics."""
 
 from __future__ import annotations
 
-import math
-
+import attrs
 import numpy as np
 import pytest
-from hypothesis import given, settings, strategies as st
-from ludus._league.statistics import score
+from gymnasium import spaces
+from ludus._league.league import League
+from ludus._sampling.channels import SamplerMetrics
+from ludus._sampling.match_engine import MatchEngine
+from ludus._store.store import Store
+from ludus.environment import EnvironmentSpec, Role, Scenario, Seat, allocate_tick
+from ludus.errors import ContractError, WireError
+from ludus.matchmaker import Statistic
+from ludus.records import Fixture
+from ludus.testing import check_environment
 
-COUNTS = st.integers(0, 300)
-
-
-def wilson(wins: int, n: int) -> tuple[float, float]:
-    """Wilson's interval in its textbook form."""
-    z, p = 1.959963984540054, wins / n
-    half = z * math.sqrt(p * (1 - p) / n + z * z / (4 * n * n))
-    return (p + z * z / (2 * n) - half) / (1 + z * z / n), (p + z * z / (2 * n) + half) / (1 + z * z / n)
-
-
-@pytest.mark.parametrize(("wins", "losses"), [(1, 1), (8, 2), (55, 45), (3, 97)])
-def test_interval_without_draws_is_wilsons(wins, losses):
-    """Without draws, `score` returns the textbook interval."""
-    result = score(wins, 0, losses)
-    assert (result.low, result.high) == pytest.approx(wilson(wins, wins + losses), abs=1e-12)
+SEATS = (Seat("cat", 0, 0), Seat("mouse", 0, 1), Seat("mouse", 1, 1))
 
 
-def test_published_value():
-    """Wilson's interval of 8 wins in 10 matches is 0.490 to 0.943."""
-    result = score(8, 0, 2)
-    assert (result.score, result.low, result.high) == pytest.approx((0.8, 0.4902, 0.9433), abs=1e-4)
+def play(game, fixture, actor):
+    """Play a fixture and return its results, joined."""
+    results = []
+    engine = MatchEngine(environment=game, resolve=lambda fixture, seat: (actor, 0), on_results=results.append)
+    engine.add_fixture(fixture)
+    while engine.step():
+        pass
+    return {name: np.concatenate([part[name] for part in results]) for name in results[0]}
 
 
-def test_draw_counts_half():
-    """3 wins, 4 draws and 3 losses give a score of 0.5."""
-    assert score(3, 4, 3).score == 0.5
+@pytest.fixture
+def game(scripted):
+    """Return a game of a cat and two mice with statistics."""
+    statistics = {
+        "cat": {"catches": lambda match, seat: match},
+        "mouse": {"cheese": lambda match, seat: 10 * match + seat, "squeaks": lambda match, seat: 0.5},
+    }
+    return scripted({"cat": (0,), "mouse": (1, 1)}, 3, statistics=statistics)
 
 
-def test_draws_narrow_the_interval():
-    """The interval is narrower with draws than without, for the same score."""
-    few, many = score(50, 0, 50), score(10, 80, 10)
-    assert many.high - many.low < 0.6 * (few.high - few.low)
+def test_statistics_are_read_when_a_match_ends(game, fixture_of, logging_actor):
+    """By role and name, one value per seat."""
+    results = play(game, fixture_of("abb", matches=3), logging_actor())
+    assert results["statistic/cat/catches"].tolist() == [[0], [1], [2]]
+    assert results["statistic/mouse/cheese"].tolist() == [[0, 1], [10, 11], [20, 21]]
+    assert results["statistic/mouse/squeaks"].tolist() == [[0.5, 0.5]] * 3
+    assert results["statistic/mouse/squeaks"].dtype == np.float32
 
 
-def test_interval_ends_without_wins_or_losses():
-    """The lower end is 0 if all matches are lost, the upper end 1 if all are won; the other end differs."""
-    lost, won = score(0, 0, 20), score(20, 0, 0)
-    assert lost.low == 0.0
-    assert 0.1 < lost.high < 0.2
-    assert (won.low, won.high) == pytest.approx((1 - lost.high, 1 - lost.low))
+def test_a_statistic_that_is_not_finite_is_an_error(scripted, fixture_of, logging_actor):
+    """The message names role, seat, match and statistic."""
+    statistics = {"player": {"speed": lambda match, seat: np.nan if (match, seat) == (0, 1) else 1.0}}
+    game = scripted({"player": (0, 1)}, 1, statistics=statistics)
+    with pytest.raises(ContractError, match="statistic 'speed' of role 'player' seat 1 in match 0 after 3 ticks is"):
+        play(game, fixture_of("aa", matches=1), logging_actor())
 
 
-def test_interval_of_draws_has_a_width():
-    """The interval of a hundred draws is wider than a point."""
-    result = score(0, 100, 0)
-    assert result.low < 0.49
-    assert result.high > 0.51
+@pytest.mark.parametrize("kind", ["train", "eval"])
+def test_samplers_report_means_and_send_those_of_evaluations(game, fixture_of, logging_actor, kind):
+    """Statistics of training matches are metrics only."""
+    metrics = SamplerMetrics(kind)
+    metrics.report(0.0, ticks=0, decisions=0, waiting=False)
+    sent = metrics.add_results(play(game, fixture_of("abb", matches=3), logging_actor()))
+    assert {"statistic/cat/catches", "statistic/mouse/cheese"} <= set(sent) or kind == "train"
+    assert (kind == "eval") == any(name.startswith("statistic/") for name in sent)
+    reported = metrics.report(1.0, ticks=9, decisions=9, waiting=False)
+    assert reported["statistic/cat/catches"] == 1
+    assert reported["statistic/mouse/cheese"] == 10.5
 
 
-def test_interval_without_matches():
-    """The interval is [0, 1]; the score is NaN, and null in JSON."""
-    result = score(0, 0, 0)
-    assert math.isnan(result.score)
-    assert result.json() == {"wins": 0, "draws": 0, "losses": 0, "score": None, "interval": [0.0, 1.0]}
+def test_roles_declare_statistics():
+    """Ticks hold an array for each, and names have one fixed form."""
+    role = Role(
+        name="player",
+        observation_space=spaces.Discrete(2),
+        action_space=spaces.Discrete(2),
+        teams=(0, 1),
+        statistics=("hits", "rate"),
+    )
+    player = allocate_tick(EnvironmentSpec(name="arena", roles=(role,), turn="simultaneous"), 4).roles["player"]
+    assert {name: (array.shape, array.dtype) for name, array in player.statistics.items()} == dict.fromkeys(
+        ("hits", "rate"), ((4, 2), np.dtype(np.float32))
+    )
+    with pytest.raises(ValueError, match="statistics"):
+        attrs.evolve(role, statistics=("a/b",))
 
 
-def test_json():
-    """`json` returns the score as a number and the interval as a pair."""
-    data = score(2, 1, 1).json()
-    assert data["score"] == 0.625
-    assert data["interval"] == [score(2, 1, 1).low, score(2, 1, 1).high]
+# --- the log ------------------------------------------------------------------------------------------------------
 
 
-@settings(deadline=None, max_examples=200)
-@given(wins=COUNTS, draws=COUNTS, losses=COUNTS)
-def test_interval_contains_the_score(wins, draws, losses):
-    """For all counts, 0 ≤ low ≤ score ≤ high ≤ 1."""
-    result = score(wins, draws, losses)
-    assert result.matches == wins + draws + losses
-    if result.matches:
-        assert 0.0 <= result.low <= result.score <= result.high <= 1.0
-        assert result.high - result.low > 0.0
+@pytest.fixture
+def store(tmp_path):
+    """Return a new store of a game with a cat and two mice."""
+    with Store.create(tmp_path / "run", {"seed": 1}) as store:
+        store.declare({"cat": ("cat", 0), "mouse": ("mouse", 1)}, anchors=["random"], seats=SEATS)
+        store.commit()
+        yield store
 
 
-@settings(deadline=None, max_examples=100)
-@given(wins=COUNTS, draws=COUNTS, losses=COUNTS)
-def test_exchanging_wins_and_losses_mirrors_the_interval(wins, draws, losses):
-    """The ends become one minus the opposite ends."""
-    mine, theirs = score(wins, draws, losses), score(losses, draws, wins)
-    assert (mine.low, mine.high) == pytest.approx((1 - theirs.high, 1 - theirs.low), abs=1e-9)
+def report(store, *, kind="eval", participants=("random", "mouse@1", "mouse@1"), **statistics):
+    """Return the arrays of a report of two matches of a new fixture."""
+    fixture = store.fixtures.add(
+        Fixture(id=0, kind=kind, player="", participants=participants, seed=5, matches=2, reason="test")
+    )
+    return {
+        "fixture": np.full(2, fixture.id),
+        "number": np.arange(2),
+        "ticks": np.full(2, 9, np.int32),
+        "outcome": np.array([[1, 0], [0, 1]], np.float32),
+        **{f"statistic/{name.replace('_', '/')}": np.array(v, np.float32) for name, v in statistics.items()},
+    }
 
 
-@pytest.mark.parametrize("chances", [(0.5, 0.0, 0.5), (0.3, 0.5, 0.2), (0.05, 0.9, 0.05), (0.9, 0.05, 0.05)])
-@pytest.mark.parametrize("matches", [20, 200])
-def test_coverage_of_the_interval(chances, matches):
-    """The interval contains the true score in at least 93 % of simulated cases."""
-    truth = chances[0] + 0.5 * chances[1]
-    counts = np.random.default_rng(0).multinomial(matches, chances, size=2000).tolist()
-    covered = np.mean([(s := score(*c)).low <= truth <= s.high for c in counts])
-    assert covered >= 0.93
+def sums(store):
+    """Return the stored sums, and check that they are those of the log."""
+    totals, counted = store.behaviour.totals(), store.behaviour.recompute()
+    assert totals.keys() == counted.keys()
+    for key, values in totals.items():
+        np.testing.assert_allclose(values, counted[key])
+    return {key: values.tolist() for key, values in totals.items()}
+
+
+def test_statistics_of_evaluations_are_logged(store):
+    """With every match, and as sums by participant: matches, sum and sum of squares of means over its seats."""
+    store.matches.add_results(report(store, cat_catches=[[2], [4]], mouse_cheese=[[1, 3], [5, 7]]))
+    store.matches.add_results(
+        report(store, participants=("random", "mouse@1", "random"), mouse_cheese=[[1, 2], [3, 4]])
+    )
+    first, second, third, _ = store.matches.records()
+    assert first.statistics == {"cat/catches": (2.0,), "mouse/cheese": (1.0, 3.0)}
+    assert second.statistics == {"cat/catches": (4.0,), "mouse/cheese": (5.0, 7.0)}
+    assert third.statistics == {"mouse/cheese": (1.0, 2.0)}
+    assert sums(store) == {
+        ("random", "cat/catches"): [2, 6, 20],
+        ("mouse@1", "mouse/cheese"): [4, 2 + 6 + 1 + 3, 4 + 36 + 1 + 9],
+        ("random", "mouse/cheese"): [2, 6, 20],
+    }
+
+
+def test_a_repeated_report_counts_once(store):
+    """As its matches do."""
+    arrays = report(store, cat_catches=[[2], [4]])
+    for _ in range(2):
+        store.matches.add_results(arrays)
+    assert sums(store) == {("random", "cat/catches"): [2, 6, 20]}
+
+
+def test_statistics_of_training_matches_are_not_logged(store):
+    """Other hosts may send them nevertheless."""
+    store.matches.add_results(report(store, kind="train", cat_catches=[[2], [4]]))
+    assert [match.statistics for match in store.matches.records()] == [{}, {}]
+    assert sums(store) == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        ("dog/bites", np.zeros((2, 1), np.float32)),
+        ("cat/Catches!", np.zeros((2, 1), np.float32)),
+        ("cat", np.zeros((2, 1), np.float32)),
+        ("cat/catches", np.zeros((2, 2), np.float32)),
+        ("cat/catches", np.zeros((2, 1))),
+        ("cat/catches", np.full((2, 1), np.inf, np.float32)),
+    ],
+)
+def test_malformed_statistics_are_refused(store, name, values):
+    """Unknown roles and names, other shapes and dtypes, and numbers that are not finite."""
+    with pytest.raises(WireError, match="results: statistic"):
+        store.matches.add_results({**report(store), f"statistic/{name}": values})
+
+
+def test_the_league_returns_means_and_deviations(store):
+    """Also after a restart, and nothing for participants without evaluations."""
+    league = League.of(store)
+    league.record(report(store, mouse_cheese=[[1, 3], [5, 7]]))
+    league.record(report(store, mouse_cheese=[[1, 3], [5, 7]]))
+    for read in (league, League.of(store)):
+        assert read.statistics("mouse@1") == {"mouse/cheese": Statistic(mean=4.0, deviation=2.0, matches=4)}
+        assert read.statistics("random") == {}
+
+
+# --- the testing kit ----------------------------------------------------------------------------------------------
+
+
+class Rounds:
+    """Two rounds without a choice; the statistic counts them."""
+
+    def __init__(self, num_matches, count=lambda ticks: ticks):
+        role = Role(
+            name="player",
+            observation_space=spaces.Box(0, 9, (1,), np.float32),
+            action_space=spaces.Discrete(2),
+            teams=(0, 1),
+            statistics=("rounds",),
+        )
+        self.spec = EnvironmentSpec(name="rounds", roles=(role,), turn="simultaneous", max_ticks=2)
+        self.num_matches, self.count = num_matches, count
+        self.now, self.ticks = allocate_tick(self.spec, num_matches), np.full(num_matches, 2)
+
+    def reset(self, seeds, *, indices=None, scenarios=None):
+        if any(scenario != Scenario() for scenario in scenarios or ()):
+            raise ContractError("rounds has no scenarios")
+        indices = slice(None) if indices is None else indices
+        self.now.clear(indices)
+        self.ticks[indices] = 0
+        return self.show()
+
+    def step(self, actions):
+        running = self.ticks < 2
+        if (actions["player"][running] > 1).any():
+            raise ContractError("a choice is out of range")
+        self.now.clear(slice(None))
+        self.ticks += running
+        self.now.terminated[:] = running & (self.ticks == 2)
+        return self.show()
+
+    def show(self):
+        player = self.now.roles["player"]
+        player.acting[:] = (self.ticks < 2)[:, None]
+        player.observation["obs"][:] = self.ticks[:, None, None]
+        player.statistics["rounds"][:] = self.count(self.ticks)[:, None]
+        return self.now
+
+    def close(self):
+        pass
+
+
+def test_the_kit_accepts_finite_statistics():
+    """They may change during a match."""
+    check_environment(Rounds, steps=20)
+
+
+def test_the_kit_finds_statistics_that_are_not_finite():
+    """On any tick."""
+    with pytest.raises(ContractError, match="seat 0, match 0, tick 0: statistic 'rounds' is inf"):
+        check_environment(lambda n: Rounds(n, lambda ticks: ticks + np.float32(np.inf)), steps=20)
+
+
+def test_the_kit_finds_statistics_that_depend_on_other_matches():
+    """Statistics are a function of the match, as rewards are."""
+    with pytest.raises(ContractError, match="player statistic rounds differs"):
+        check_environment(lambda n: Rounds(n, lambda ticks: np.arange(len(ticks), dtype=np.float32)), steps=20)

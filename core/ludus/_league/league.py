@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from ludus._league.behaviour import Behaviour
 from ludus._league.matchmaking_state import MatchmakingState
 from ludus._league.participants import inherited_weights, live_player, parse
 from ludus._league.payoffs import Payoffs
@@ -45,6 +46,7 @@ class League:
         pools: The members of every pool, oldest first.
         budget: The training budget.
         elapsed_s: Seconds that the run has trained; updated by the coordinator.
+        statistics: Returns the statistics of a participant in its evaluation matches.
     """
 
     def __init__(
@@ -70,6 +72,8 @@ class League:
         self.budget = budget or TrainingBudget()
         self._payoffs = Payoffs(lambda participant: inherited_weights(participant, self.players))
         self._ratings: RatingTable = _NoRatings() if ratings is None else ratings(anchors=self.anchors, seats=seats)
+        self._behaviour = Behaviour()
+        self.statistics = self._behaviour.statistics
         self._load()
 
     @classmethod
@@ -86,6 +90,7 @@ class League:
             self._payoffs.add(a, b, count)
             if _is_rated(kind, a, b):
                 self._ratings.add(a, b, count)
+        self._behaviour.add(self.store.behaviour.totals())
         self._ratings.replay(0, self.store.matches.records(kind="eval"))
         counters, shares = self.store.counters(), MatchmakingState.load(self.store).shares
         for name, view in self.players.items():
@@ -179,7 +184,7 @@ class League:
         return playable
 
     def record(self, arrays: Mapping[str, np.ndarray]) -> RecordedResults:
-        """Add results to the log and the payoffs; they may be acknowledged after the store's next commit.
+        """Add results to the log, payoffs and behaviour; they may be acknowledged after the store's next commit.
 
         Args:
             arrays: As in `ludus._messaging.messages.Results`.
@@ -193,6 +198,7 @@ class League:
                 not be used any more.
         """
         recorded = self.store.matches.add_results(arrays)
+        self._behaviour.add(recorded.behaviour)
         for (kind, a, b), count in recorded.payoffs.items():
             self._payoffs.add(a, b, count)
             if _is_rated(kind, a, b):

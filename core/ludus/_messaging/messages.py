@@ -122,7 +122,7 @@ class Results:
     Attributes:
         report: Number of this report, unique per worker process.
         arrays: ``fixture [n] int64``, ``number [n] int64`` (index of the match in its fixture), ``ticks [n] int32``,
-            ``outcome [n, teams] float32``.
+            ``outcome [n, teams] float32``; of evaluation matches also ``"statistic/ROLE/NAME" [n, S] float32``.
     """
 
     report: int

@@ -20,7 +20,13 @@ _REPORT_INTERVAL_S = 1.0
 
 @define
 class SamplerMetrics:
-    """Collects metrics between two reports."""
+    """Collects metrics between two reports.
+
+    Args:
+        kind: ``"train"`` or ``"eval"``, the kind of matches; the coordinator stores statistics of evaluations only.
+    """
+
+    kind: str
 
     _reported_s: float = field(init=False, default=-1.0)  # -1: never
     _reported_ticks: int = field(init=False, default=0)
@@ -28,7 +34,7 @@ class SamplerMetrics:
     _matches: int = field(init=False, default=0)
     _return_sum: float = field(init=False, default=0.0)  # of means over the seats of a match
     _tick_sum: int = field(init=False, default=0)
-    _part_sums: defaultdict[str, float] = field(init=False, factory=lambda: defaultdict(float))
+    _sums: defaultdict[str, float] = field(init=False, factory=lambda: defaultdict(float))  # by metric
 
     def add_results(self, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Add the results of matches and return the arrays that the coordinator stores."""
@@ -38,8 +44,11 @@ class SamplerMetrics:
         self._tick_sum += int(arrays["ticks"].sum())
         for name, values in arrays.items():
             if name.startswith("part/"):
-                self._part_sums[name.removeprefix("part/")] += float(values.sum())
-        return {name: array for name, array in arrays.items() if name != "returns" and not name.startswith("part/")}
+                self._sums[f"return/{name.removeprefix('part/')}"] += float(values.sum())
+            elif name.startswith("statistic/"):
+                self._sums[name] += float(values.mean(axis=1).sum())
+        dropped = ("returns", "part/") if self.kind == "eval" else ("returns", "part/", "statistic/")
+        return {name: array for name, array in arrays.items() if not name.startswith(dropped)}
 
     def is_due(self, now: float) -> bool:
         """Return whether the last report is at least a second ago."""
@@ -66,11 +75,11 @@ class SamplerMetrics:
                 values |= {
                     "return_mean": self._return_sum / self._matches,
                     "match_ticks": self._tick_sum / self._matches,
-                    **{f"return/{part}": total / self._matches for part, total in self._part_sums.items()},
+                    **{name: total / self._matches for name, total in self._sums.items()},
                 }
         self._reported_s, self._reported_ticks, self._reported_decisions = now, ticks, decisions
         self._matches, self._return_sum, self._tick_sum = 0, 0.0, 0
-        self._part_sums.clear()
+        self._sums.clear()
         return values
 
 

@@ -31,8 +31,8 @@ class MatchEngine:
         resolve: Returns actor and slot of a seat of a fixture; called when a lane starts the fixture. The slot must
             keep its model while it is among `slots_in_use`.
         on_results: Called with arrays of the matches that ended: ``fixture``, ``number``, ``ticks``, ``outcome``,
-            ``returns [n, seats] float32``, the sum of each seat's rewards, and ``"part/ROLE/NAME" [n]``, the sums of
-            reward parts as means over the seats of a role.
+            ``returns [n, seats] float32``, the sum of each seat's rewards, ``"part/ROLE/NAME" [n]``, the sums of
+            reward parts as means over the seats of a role, and ``"statistic/ROLE/NAME" [n, S] float32``.
         matches_per_lane: Number of matches that play one fixture together.
         observers: Actors that record the values of their opponents.
 
@@ -115,8 +115,8 @@ class MatchEngine:
 
         Raises:
             ContractError: The environment, an agent, an interface or a policy raised, or the environment returned a
-                reward or observation that is not finite, an outcome outside [0, 1], or an acting seat without a legal
-                action.
+                reward, observation or statistic that is not finite, an outcome outside [0, 1], or an acting seat
+                without a legal action.
         """
         try:
             return self._step()
@@ -184,6 +184,7 @@ class MatchEngine:
                 "outcome": outcome,
                 "returns": self._totals.returns.take(indices, axis=0),
                 **self._totals.reward_part_means(indices),
+                **self._checks.checked_statistics(self._totals.roles, indices, tick),
             }
         )
         self._running.end(indices)

@@ -134,7 +134,8 @@ class RoleSeats:
         self, role: Role, columns: slice, *, reward: np.ndarray, elapsed_ticks: np.ndarray, returns: np.ndarray
     ) -> None:
         num_matches, seats = reward.shape
-        self.name, self.num_seats, self.seat_endings = role.name, role.num_seats, role.seat_endings
+        self.name, self.num_seats = role.name, role.num_seats
+        self.seat_endings, self.statistics = role.seat_endings, role.statistics
         self._reward, self._elapsed_ticks = reward[:, columns], elapsed_ticks[:, columns]
         self._returns = returns[:, columns]
         self.reward_parts: dict[str, np.ndarray] = {}
@@ -287,6 +288,24 @@ class TickChecks:
                 f"is {outcome[position, team]}; expected a number in [0, 1]: 1 for a win, 0.5 for a draw, 0 for a loss"
             )
         return outcome
+
+    def checked_statistics(self, roles: Iterable[RoleSeats], indices: np.ndarray, tick: Tick) -> dict[str, np.ndarray]:
+        """Return ``[n, S] float32`` by ``"statistic/ROLE/NAME"``: the statistics of the matches that ended.
+
+        Raises:
+            ContractError: A statistic is not finite.
+        """
+        found = {}
+        for role in roles:
+            for name in role.statistics:
+                values = found[f"statistic/{role.name}/{name}"] = tick.roles[role.name].statistics[name][indices]
+                if not np.isfinite(values).all():
+                    position, seat = np.argwhere(~np.isfinite(values))[0]
+                    raise ContractError(
+                        f"{self._environment}: statistic {name!r} of {self._place(role, indices[position], seat)} is "
+                        f"{values[position, seat]}; expected a finite number"
+                    )
+        return found
 
     def _place(self, role: RoleSeats, match: np.intp, seat: np.intp) -> str:
         return f"role {role.name!r} seat {seat} in match {match} after {self._running.ages(match)} ticks"

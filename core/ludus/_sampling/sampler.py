@@ -57,13 +57,14 @@ class Sampler:
     channels: dict[str, LearnerChannel] = field(init=False)
     requests: FixtureRequests = field(init=False)
     reports: ResultReports = field(init=False)
-    _metrics: SamplerMetrics = field(init=False, factory=SamplerMetrics)
+    _metrics: SamplerMetrics = field(init=False)
     _unrecorded: dict[str, PolicyActor] = field(init=False, factory=dict)  # live policies as opponents
 
     def __attrs_post_init__(self) -> None:
         self.channels = {player: LearnerChannel(actor, self.link, self.memory) for player, actor in self.live.items()}
         if not self.opponents_learn:
             self._unrecorded = {player: actor.without_recording() for player, actor in self.live.items()}
+        self._metrics = SamplerMetrics(self.kind)
         self.reports = ResultReports(self.link, self.clock, self._metrics)
         self.engine = MatchEngine(
             environment=self.environment,

@@ -7,6 +7,7 @@ A match is one fixture and one number. Its fixture fixes the participants, seed,
 from __future__ import annotations
 
 import itertools
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -15,9 +16,12 @@ from attrs import frozen
 from numpy.typing import NDArray
 
 from ludus._seeding import match_seeds
+from ludus._store.behaviour import BehaviourTable, Sums, add_sums, sum_statistics
 from ludus._store.database import Database, reading
 from ludus._store.tables import FIXTURE_COLUMNS, FixtureTable, fixture_of
+from ludus.environment import Seat
 from ludus.errors import StoreError, WireError
+from ludus.option import name as name_check
 from ludus.records import Fixture, MatchRecord
 
 _CHUNK = 50_000  # matches read at once when the whole log is counted
@@ -127,6 +131,7 @@ def accumulate(totals: Counts, counts: Counts) -> None:
         totals[key] = totals[key] + count if key in totals else count
 
 
+_STATISTIC = "statistic/"
 _DTYPES = {"fixture": np.int64, "number": np.int64, "ticks": np.int32, "outcome": np.float32}
 
 
@@ -156,52 +161,73 @@ class RecordedResults:
     Attributes:
         fixtures: One summary per fixture with new matches, by id.
         payoffs: Counts of the new matches.
+        behaviour: Sums of their statistics.
     """
 
     fixtures: tuple[FixtureSummary, ...]
     payoffs: Counts
+    behaviour: Sums
 
 
 @frozen
 class _Report:
-    """Checked arrays of a report: ``[n]`` fixture ids, match numbers and ticks, ``[n, teams]`` outcomes."""
+    """Checked arrays of a report.
+
+    Attributes:
+        fixture: ``[n]`` fixture ids.
+        number: ``[n]`` match numbers.
+        ticks: ``[n]``.
+        outcome: ``[n, teams]``.
+        statistics: ``[n, S]`` by ``"ROLE/NAME"``.
+    """
 
     fixture: NDArray[np.int64]
     number: NDArray[np.int64]
     ticks: NDArray[np.int32]
     outcome: NDArray[np.float32]
+    statistics: Mapping[str, NDArray[np.float32]]
 
 
 class MatchLog:
     """Reads the log and adds results to it."""
 
-    def __init__(self, database: Database, fixtures: FixtureTable, payoffs: PayoffTable) -> None:
+    def __init__(
+        self, database: Database, *, fixtures: FixtureTable, payoffs: PayoffTable, behaviour: BehaviourTable
+    ) -> None:
         self._db = database
         self._fixtures = fixtures
         self._payoffs = payoffs
+        self._behaviour = behaviour
 
     def add_results(self, arrays: Mapping[str, np.ndarray]) -> RecordedResults:
-        """Add finished matches to the log and to the payoffs; matches that are in the log stay as they are.
+        """Add finished matches to the log, payoffs and behaviour; matches that are in the log stay as they are.
 
         Rows of unknown matches and repeated rows are counted in the counters ``results_refused`` and
         ``results_duplicate``.
 
         Args:
-            arrays: ``fixture [n] int64``, ``number [n] int64``, ``ticks [n] int32``, ``outcome [n, teams] float32``.
+            arrays: As in `ludus._messaging.messages.Results`. Statistics of training matches are not logged.
 
         Raises:
             WireError: The arrays have other shapes or dtypes, or outcomes outside [0, 1].
         """
-        teams = [seat.team for seat in self._db.seats()]
-        report = _check_report(arrays, num_teams=1 + max(teams, default=0))
+        seats = self._db.seats()
+        teams = [seat.team for seat in seats]
+        report = _check_report(arrays, seats)
         new, num_refused = self._find_new(report)
         summaries = tuple(summary for summary, _ in new if summary.matches)
         rows = np.concatenate([np.zeros(0, np.int64), *(rows for _, rows in new)])
         starts = run_starts(report.fixture[rows])
         fixtures = [summary.fixture for summary in summaries]
         payoffs = count_payoffs(fixtures, starts, report.number[rows], report.outcome[rows], teams=teams)
-        self._insert(report, rows)
+        behaviour: Sums = {}
+        for fixture, own in zip(fixtures, np.split(rows, starts[1:]), strict=False):
+            statistics = {name: values[own] for name, values in report.statistics.items()}
+            if fixture.kind == "eval":
+                add_sums(behaviour, sum_statistics(fixture, statistics, seats=seats))
+            self._insert(report, own, statistics if fixture.kind == "eval" else {})
         self._payoffs.add(payoffs)
+        self._behaviour.add(behaviour)
         for summary in summaries:
             if summary.finished:
                 self._fixtures.close(summary.fixture.id)
@@ -209,7 +235,7 @@ class MatchLog:
         for name, count in (("results_duplicate", num_duplicate), ("results_refused", num_refused)):
             if count:
                 self._db.add_counter(name, count)
-        return RecordedResults(summaries, payoffs)
+        return RecordedResults(summaries, payoffs, behaviour)
 
     def _find_new(self, report: _Report) -> tuple[list[tuple[FixtureSummary, NDArray[np.int64]]], int]:
         """Return the result of `_new_matches` for each known fixture, and the number of rows of unknown matches."""
@@ -246,10 +272,12 @@ class MatchLog:
         )
         return summary, new
 
-    def _insert(self, report: _Report, rows: NDArray[np.int64]) -> None:
+    def _insert(self, report: _Report, rows: NDArray[np.int64], statistics: Mapping[str, np.ndarray]) -> None:
         columns = (report.fixture[rows].tolist(), report.number[rows].tolist(), report.ticks[rows].tolist())
-        outcomes = (points.tobytes() for points in report.outcome[rows])
-        self._db.write_many("INSERT INTO matches VALUES (?, ?, ?, ?)", zip(*columns, outcomes, strict=True))
+        outcomes = [points.tobytes() for points in report.outcome[rows]]
+        values = {name: array.tolist() for name, array in statistics.items()}
+        texts = [json.dumps({name: lists[i] for name, lists in values.items()}) for i in range(len(rows))]
+        self._db.write_many("INSERT INTO matches VALUES (?, ?, ?, ?, ?)", zip(*columns, outcomes, texts, strict=True))
 
     def records(self, *, last: int | None = None, kind: str | None = None, first: int = 0) -> Iterator[MatchRecord]:
         """Return the log ordered by fixture and number.
@@ -263,11 +291,12 @@ class MatchLog:
         order, limit = ("ASC", "") if last is None else ("DESC", "LIMIT :last")
         # CROSS JOIN fixes the order of the loops: otherwise SQLite may read the whole log for a few fixtures.
         sql = (
-            f"SELECT m.number, m.ticks, m.outcome, {columns} FROM fixtures f CROSS JOIN matches m ON m.fixture = f.id"  # noqa: S608
+            f"SELECT m.number, m.ticks, m.outcome, m.statistics, {columns}"  # noqa: S608
+            " FROM fixtures f CROSS JOIN matches m ON m.fixture = f.id"
             f" WHERE f.id >= :first AND f.kind = ifnull(:kind, f.kind) ORDER BY f.id {order}, m.number {order} {limit}"
         )
         rows: Iterable[Any] = self._db.execute(sql, {"kind": kind, "last": last, "first": first})
-        for number, ticks, outcome, *rest in rows if last is None else reversed(list(rows)):
+        for number, ticks, outcome, statistics, *rest in rows if last is None else reversed(list(rows)):
             fixture = fixture_of(rest)
             with reading(f"match {number} of fixture {fixture.id} in table matches"):
                 record = MatchRecord(
@@ -276,6 +305,7 @@ class MatchLog:
                     seed=int(match_seeds(fixture.seed, np.array([number], np.int64))[0]),
                     outcome=tuple(np.frombuffer(outcome, np.float32).tolist()),
                     ticks=int(ticks),
+                    statistics={name: tuple(map(float, values)) for name, values in json.loads(statistics).items()},
                 )
             yield record
 
@@ -289,15 +319,23 @@ class MatchLog:
         return int(self._db.execute(f"SELECT count(*) FROM matches {where}", {"kind": kind}).fetchone()[0])  # noqa: S608
 
 
-def _check_report(arrays: Mapping[str, np.ndarray], *, num_teams: int) -> _Report:
-    if set(arrays) != set(_DTYPES) or any(arrays[name].dtype != dtype for name, dtype in _DTYPES.items()):
+def _check_report(arrays: Mapping[str, np.ndarray], seats: Sequence[Seat]) -> _Report:
+    statistics = {name.removeprefix(_STATISTIC): array for name, array in arrays.items() if name.startswith(_STATISTIC)}
+    plain = {name: array for name, array in arrays.items() if not name.startswith(_STATISTIC)}
+    if set(plain) != set(_DTYPES) or any(plain[name].dtype != dtype for name, dtype in _DTYPES.items()):
         expected = ", ".join(f"{name} {np.dtype(dtype)}" for name, dtype in _DTYPES.items())
         raise WireError(f"results: expected the arrays {expected}")
-    report = _Report(**arrays)
-    n = report.fixture.size
+    report = _Report(**plain, statistics=statistics)
+    n, num_teams = report.fixture.size, 1 + max((seat.team for seat in seats), default=0)
     shapes = (report.fixture.shape, report.number.shape, report.ticks.shape, report.outcome.shape)
     if shapes != ((n,), (n,), (n,), (n, num_teams)):
         raise WireError(f"results: expected [n] fixtures, numbers, ticks and [n, {num_teams}] outcomes")
     if not np.all((report.outcome >= 0) & (report.outcome <= 1)) or not np.all(report.ticks > 0):
         raise WireError("results: expected outcomes in [0, 1], after 1 tick or more")
+    for name, values in statistics.items():
+        role, _, short = name.partition("/")
+        shape = (n, sum(seat.role == role for seat in seats))
+        is_valid = name_check().accepts(short) and shape[1] and values.shape == shape and values.dtype == np.float32
+        if not is_valid or not np.isfinite(values).all():
+            raise WireError(f"results: statistic {name[:140]!r}: expected finite float32 {[*shape]} of a role's seats")
     return report

@@ -1,4 +1,4 @@
--- The league of a run. Logs only grow; payoffs are sums over the matches, kept in the same transaction.
+-- The league of a run. Logs only grow; payoffs and behaviour are sums over matches, kept in the same transaction.
 
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE players (name TEXT PRIMARY KEY, role TEXT NOT NULL, team INTEGER, position INTEGER NOT NULL) WITHOUT ROWID;
@@ -18,11 +18,15 @@ CREATE TABLE fixtures (
 CREATE INDEX open_fixtures ON fixtures (id) WHERE closed = 0;
 CREATE TABLE matches (
     fixture INTEGER NOT NULL, number INTEGER NOT NULL, ticks INTEGER NOT NULL, outcome BLOB NOT NULL,
-    PRIMARY KEY (fixture, number)
+    statistics TEXT NOT NULL DEFAULT '{}', PRIMARY KEY (fixture, number)
 ) WITHOUT ROWID;
 CREATE TABLE payoffs (
     kind TEXT NOT NULL, a TEXT NOT NULL, b TEXT NOT NULL,
     wins INTEGER NOT NULL, draws INTEGER NOT NULL, losses INTEGER NOT NULL, PRIMARY KEY (kind, a, b)
+) WITHOUT ROWID;
+CREATE TABLE behaviour (
+    participant TEXT NOT NULL, name TEXT NOT NULL, matches INTEGER NOT NULL, total REAL NOT NULL, squares REAL NOT NULL,
+    PRIMARY KEY (participant, name)
 ) WITHOUT ROWID;
 CREATE TABLE counters (name TEXT PRIMARY KEY, value REAL NOT NULL) WITHOUT ROWID;
 CREATE TABLE checkpoints (

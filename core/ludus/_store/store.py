@@ -13,6 +13,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from ludus._store.behaviour import BehaviourTable
 from ludus._store.database import Database, RunLock, connect_reader, connect_writer
 from ludus._store.match_log import MatchLog, PayoffTable
 from ludus._store.model_files import remove_partial
@@ -37,6 +38,7 @@ class Store(Database, AbstractContextManager["Store"]):
         writable: Whether this is the writer.
         fixtures: The table of fixtures.
         payoffs: The table of payoffs.
+        behaviour: The table of behaviour.
         matches: The match log.
         models: The table of frozen models.
         pools: The log of pool changes.
@@ -48,7 +50,8 @@ class Store(Database, AbstractContextManager["Store"]):
         self._lock = lock
         self.fixtures = FixtureTable(self)
         self.payoffs = PayoffTable(self, self.fixtures)
-        self.matches = MatchLog(self, self.fixtures, self.payoffs)
+        self.behaviour = BehaviourTable(self, self.fixtures)
+        self.matches = MatchLog(self, fixtures=self.fixtures, payoffs=self.payoffs, behaviour=self.behaviour)
         self.models = ModelTable(self)
         self.pools = PoolLog(self)
         self.checkpoints = CheckpointTable(self)

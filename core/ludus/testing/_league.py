@@ -20,7 +20,7 @@ from ludus._league.validation import (
     checked_rating,
 )
 from ludus.environment import Seat
-from ludus.matchmaker import LeagueView, Matchmaker, PlayerView, Rating, RatingTable
+from ludus.matchmaker import LeagueView, Matchmaker, PlayerView, Rating, RatingTable, Statistic
 from ludus.records import Fixture, MatchRecord
 from ludus.rule import Change, Freeze, PoolChange, Reset, Rule
 from ludus.testing._errors import require, wrap_errors
@@ -61,6 +61,7 @@ class FakeLeague:
         pools: Models by pool, oldest first; the pool of a player has all of its models unless it is given.
         anchor_teams: Team of each anchor that cannot play in any team.
         ratings: Rating by participant; default: (0, 1) with 0 matches.
+        behaviour: Statistics by participant, by ``"ROLE/NAME"``; default: none.
         num_teams: Teams of a match.
         elapsed_s: Seconds of training.
         progress: Share of the training budget that is used, in [0, 1].
@@ -74,6 +75,7 @@ class FakeLeague:
     pools: Mapping[str, tuple[str, ...]] = field(factory=dict)
     anchor_teams: Mapping[str, int] = field(factory=dict)
     ratings: Mapping[str, Rating] = field(factory=dict)
+    behaviour: Mapping[str, Mapping[str, Statistic]] = field(factory=dict)
     num_teams: int = 2
     elapsed_s: float = 0.0
     progress: float = 0.0
@@ -119,6 +121,10 @@ class FakeLeague:
     def rating(self, participant: str) -> Rating:
         """Return the rating of a participant, or the default."""
         return self.ratings.get(participant, Rating(0.0, 1.0, 0))
+
+    def statistics(self, participant: str) -> Mapping[str, Statistic]:
+        """Return the statistics of a participant."""
+        return self.behaviour.get(participant, {})
 
     def team(self, participant: str) -> int | None:
         """Return the team of a model or an anchor; None if it can play in any team."""

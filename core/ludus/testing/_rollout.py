@@ -174,6 +174,7 @@ def copy_tick(tick: Tick) -> TickArrays:
         if role.action_mask is not None:
             arrays[f"{name} action_mask"] = role.action_mask & role.acting[:, :, None]
         groups = {"observation": role.observation, "privileged": role.privileged, "reward part": role.reward_parts}
+        groups["statistic"] = {leaf: np.where(ended[:, None], array, 0) for leaf, array in role.statistics.items()}
         for group, leaves in groups.items():
             arrays |= {f"{name} {group} {leaf}": array.copy() for leaf, array in leaves.items()}
     return arrays

@@ -14,7 +14,7 @@ from attrs import define, field, frozen
 from ludus._league.fixtures import ShareScheduler
 from ludus._league.participants import inherited_weights, live_player, parse
 from ludus._league.payoffs import Payoffs
-from ludus.matchmaker import Matchmaker, PlayerView, PoolChange, Rating, RatingTable
+from ludus.matchmaker import Matchmaker, PlayerView, PoolChange, Rating, RatingTable, Statistic
 from ludus.rule import Change, Freeze, Reset, Rule, Share
 
 
@@ -144,6 +144,10 @@ class SyntheticLeague:
     def rating(self, participant: str) -> Rating:
         """Return the rating by the rating matches."""
         return Rating(0.0, math.inf, 0) if self.ratings is None else self.ratings.rating(participant)
+
+    def statistics(self, participant: str) -> Mapping[str, Statistic]:  # noqa: ARG002 - its matches have none
+        """Return no statistics."""
+        return {}
 
     # -- training ------------------------------------------------------------------------------------------------
 

@@ -102,6 +102,12 @@ class TickChecker:
             self._check_array(name, getattr(role_tick, name), shape, np.bool_, role=role.name)
         for part, array in role_tick.reward_parts.items():
             self._check_array(f"reward part {part!r}", array, shape, np.float32, role=role.name)
+        if tuple(role_tick.statistics) != role.statistics:
+            self._fail(f"expected the statistics {role.statistics}, got {(*role_tick.statistics,)}", role=role.name)
+        for name, array in role_tick.statistics.items():
+            self._check_array(f"statistic {name!r}", array, shape, np.float32, role=role.name)
+            for match, seat in _seats(~np.isfinite(array)):
+                self._fail(f"statistic {name!r} is {array[match, seat]}", role=role.name, seat=seat, match=match)
         if role_tick.action_mask is not None:
             sizes = label_sizes(role.action_space)
             if not sizes:

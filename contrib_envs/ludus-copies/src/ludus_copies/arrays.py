@@ -23,7 +23,7 @@ class MatchArrays:
         actions: Per role ``[S, L] int64`` or ``[S, D] float32``: actions of the seats, which `step` reads.
         tick: Tick of the match: observation leaves ``[S, …]``, ``acting [S]``, ``action_mask [S, A]``, ``reward [S]``,
             ``terminated []``, ``truncated []``, ``outcome [teams]``; with `Role.seat_endings` also ``terminated [S]``
-            and ``truncated [S]`` of the seats.
+            and ``truncated [S]`` of the seats; ``statistics [S]``.
     """
 
     actions: dict[str, np.ndarray]
@@ -108,6 +108,7 @@ def _map_tick(part: Callable[[np.ndarray], np.ndarray], tick: Tick) -> Tick:
             reward=part(role.reward),
             terminated=None if role.terminated is None else part(role.terminated),
             truncated=None if role.truncated is None else part(role.truncated),
+            statistics={name: part(array) for name, array in role.statistics.items()},
         )
         for name, role in tick.roles.items()
     }
@@ -171,6 +172,7 @@ class GameBatch:
             tick.outcome,
             *(leaf for role in roles for leaf in role.observation.values()),
             *(role.action_mask for role in roles if role.action_mask is not None),
+            *(array for role in roles for array in role.statistics.values()),
         ]
         for index, game in enumerate(games):
             game.bind(arrays.match(index))

@@ -164,7 +164,7 @@ class _WrappedRole:
         matches, seats = np.nonzero(chosen)
         own, mask = self.tick, tick.action_mask
         own.acting, own.privileged = tick.acting, tick.privileged
-        own.terminated, own.truncated = tick.terminated, tick.truncated
+        own.terminated, own.truncated, own.statistics = tick.terminated, tick.truncated, tick.statistics
         if not matches.size:
             return
         view = SeatView(

@@ -68,7 +68,7 @@ def as_team(environment: Environment, role: str, *, reward: Literal["sum", "shar
       legal choice in the joint mask, so it adds nothing to log-probabilities and entropy; its action is ignored.
     * The joint seat ends with the last of its seats: truncated if one of those that end on this tick is truncated, else
       terminated. Until then it gets the rewards of all of its seats, also of those that have ended.
-    * Privileged observations are joined like observations.
+    * Privileged observations are joined like observations; a statistic is the mean over the seats.
     * The result is `Playable` if the environment is. The parts of a typed action are separated by commas.
 
     Args:
@@ -156,6 +156,7 @@ class _TeamEnvironment(Wrapper):
             privileged=self._join_leaves(tick.privileged),
             terminated=terminated,
             truncated=truncated,
+            statistics={name: np.asarray(v[:, self._seats].mean(axis=-1)) for name, v in tick.statistics.items()},
         )
 
     def _join_endings(self, tick: RoleTick) -> tuple[np.ndarray | None, np.ndarray | None]:
