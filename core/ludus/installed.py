@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -11,16 +12,16 @@ from attrs import frozen
 from ludus._config.run_config import select_components
 from ludus._plugins.manager import Plugins, load_plugins
 from ludus._run.factories import make_agent, make_environment
-from ludus.errors import ConfigError, PluginError
+from ludus.errors import ConfigError, LudusError, PluginError
 from ludus.lineup import Participant
 
 if TYPE_CHECKING:
     from ludus._config.section_reader import SelectedComponent
     from ludus.agent import Agent
     from ludus.component import Component
-    from ludus.environment import Environment
+    from ludus.environment import Environment, EnvironmentSpec
 
-__all__ = ["Game", "default_agents", "open_game", "select_agent"]
+__all__ = ["Game", "can_make", "default_agents", "only_role", "open_game", "select_agent"]
 
 
 @frozen
@@ -38,19 +39,21 @@ class Game:
         """
         return make_environment(self._environment, num_matches)
 
-    def participant(self, name: str) -> Participant:
-        """Return one of the agents.
+    def participant(self, name: str, spec: EnvironmentSpec) -> Participant:
+        """Return one of the agents, and its role if it can play one only.
 
         Raises:
             ConfigError: The game was opened without this agent.
         """
         if name not in self._agents:
             raise ConfigError(f"agent {name!r}: expected one of {', '.join(self._agents) or 'no agents'}")
-        return Participant(name)
+        return Participant(name, only_role(spec, lambda role: make_agent(self._agents[name], spec, role)))
 
-    def default_participants(self, role: str) -> list[str]:  # noqa: ARG002 - agents play every role
-        """Return the agents, which may fill unnamed seats of any role."""
-        return list(self._agents)
+    def default_participants(self, role: str, spec: EnvironmentSpec) -> Iterator[str]:
+        """Yield the agents that can play a role."""
+        for name, agent in self._agents.items():
+            if can_make(partial(make_agent, agent, spec, role)):
+                yield name
 
     def agent(self, name: str, role: str, *, environment: Environment, deterministic: bool = False) -> Agent:  # noqa: ARG002 - for models only
         """Make one of the agents for a role.
@@ -82,6 +85,23 @@ def open_game(
     wanted = [("environment", environment), *(("agent", agent) for agent in agents)]
     first, *others = select_components(load_plugins(), wanted, options=options, overrides=overrides)
     return Game(first, {agent.name: agent for agent in others})
+
+
+def can_make(make: Callable[[], object]) -> bool:
+    """Return whether an agent can be made."""
+    try:
+        make()
+    except LudusError:
+        return False
+    return True
+
+
+def only_role(spec: EnvironmentSpec, make: Callable[[str], object]) -> str:
+    """Return the only role for which an agent can be made; empty if there are several or none."""
+    if len(spec.roles) == 1:
+        return ""
+    roles = [role.name for role in spec.roles if can_make(partial(make, role.name))]
+    return roles[0] if len(roles) == 1 else ""
 
 
 def default_agents(plugins: Plugins, environment: str) -> list[str]:

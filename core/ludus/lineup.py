@@ -3,8 +3,9 @@
 Participants are named in any order, each as ``NAME``, ``ROLE=NAME`` or ``SEAT=NAME``. A *place* is the seats of one
 role in one team.
 
-* A model takes a place of the role that it learned. An anchor or an installed agent takes all places of one team.
-  Both prefer the first team without another named participant.
+* A model takes a place of the role that it learned, and an agent that can play one role only a place of that role.
+  Other anchors and installed agents take all places of one team. All prefer the first team without another named
+  participant.
 * ``ROLE=NAME`` takes a place of that role, and ``SEAT=NAME`` one seat, counted from 0 over all roles.
 * Places that remain get the named participants of the same role in turn, but neither the first one nor in its teams.
   Others get the source's default: the newest model of the role, an anchor, or an installed agent.
@@ -45,7 +46,7 @@ _Place: TypeAlias = "tuple[int, str]"  # team, role
 
 @frozen
 class Participant:
-    """A participant and the role that it learned; an empty role stands for any."""
+    """A participant and the only role that it plays; an empty role stands for any."""
 
     name: str
     role: str = ""
@@ -54,15 +55,15 @@ class Participant:
 class Source(Protocol):
     """Finds participants by name: an opened run, or a game without a run."""
 
-    def participant(self, name: str) -> Participant:
+    def participant(self, name: str, spec: EnvironmentSpec) -> Participant:
         """Return the participant of a name.
 
         Raises:
             ConfigError: There is no such participant, or it cannot play.
         """
 
-    def default_participants(self, role: str) -> Sequence[str]:
-        """Return the participants that may fill unnamed seats of a role, best choice first."""
+    def default_participants(self, role: str, spec: EnvironmentSpec) -> Iterator[str]:
+        """Yield the participants that can fill unnamed seats of a role, best choice first."""
 
     def agent(self, name: str, role: str, *, environment: Environment, deterministic: bool = False) -> Agent:
         """Make the agent of a participant for a role."""
@@ -259,10 +260,10 @@ def _parse(spec: EnvironmentSpec, names: Sequence[str], source: Source) -> list[
 def _parse_name(spec: EnvironmentSpec, text: str, source: Source) -> _Entry:
     place, separator, name = text.rpartition("=")
     role, seat = parse_place(spec, place) if separator else ("", None)
-    learned = source.participant(name).role
-    if learned and role not in ("", learned):
-        raise ConfigError(f"{text}: {name} learned the role {learned}, so it cannot play {role}")
-    return _Entry(name, role or learned, seat)
+    own = source.participant(name, spec).role
+    if own and role not in ("", own):
+        raise ConfigError(f"{text}: {name} plays the role {own}, so it cannot play {role}")
+    return _Entry(name, role or own, seat)
 
 
 def _seat(spec: EnvironmentSpec, entries: Sequence[_Entry], source: Source) -> Lineup:
@@ -354,9 +355,10 @@ def _add_default(spec: EnvironmentSpec, role: str, names: list[str], alone: Sequ
     Raises:
         ConfigError: There is none.
     """
-    own = {source.participant(name).name for name in alone if name != "you"}
-    candidates = source.default_participants(role)
-    name = next((candidate for candidate in candidates if candidate not in own), next(iter(candidates), None))
+    own = {source.participant(name, spec).name for name in alone if name != "you"}
+    candidates = source.default_participants(role, spec)
+    first = next(candidates, None)
+    name = next(candidates, first) if first in own else first
     if name is None:
         raise ConfigError(
             f"role {role} of {spec.name}: name a participant, {role}=NAME; there is no model, anchor or installed "

@@ -35,7 +35,7 @@ from ludus._store.model_files import check_model, is_hash, load_arrays, load_che
 from ludus._store.store import Store
 from ludus._store.tables import PoolRecord
 from ludus.errors import ConfigError, ModelError
-from ludus.installed import default_agents, select_agent
+from ludus.installed import can_make, default_agents, only_role, select_agent
 from ludus.lineup import Participant
 from ludus.records import Fixture, FixtureRecord, MatchRecord, ModelRecord
 
@@ -239,37 +239,49 @@ class Run(AbstractContextManager["Run"]):
         """
         return make_environment(self.config.environment, num_matches)
 
-    def participant(self, name: str) -> Participant:
-        """Return the frozen model, anchor or installed agent of a name, and the role that it learned.
+    def participant(self, name: str, spec: EnvironmentSpec) -> Participant:
+        """Return the frozen model, anchor or installed agent of a name, and the role that it plays.
+
+        Args:
+            name: As for `resolve`, or the name of an installed agent.
+            spec: Specification of the environment.
+
+        Returns:
+            The participant. Its role is the one that a model learned, or the only one that an agent can play; empty for
+            an agent that can play several.
 
         Raises:
             ConfigError: There is no such participant, or it is a live player.
         """
-        league, agents = self._league, self.plugins.components("agent")
+        league = self._league
         player = name.partition("@")[0]
-        if name in agents and player not in league.players and name not in league.anchors:
-            return Participant(name)
+        in_league = player in league.players or name in league.anchors
+        if not in_league and name in self.plugins.components("agent"):
+            return Participant(name, only_role(spec, partial(_scripted_agent, self, name, spec)))
         try:
             participant = league.roster.resolve(name)
         except ConfigError as error:
-            others = ", ".join(default_agents(self.plugins, self.config.environment.name))
+            others = ", ".join(default_agents(self.plugins, spec.name))
             raise ConfigError(f"{error}; installed agents are {others or 'none'}") from None
         if participant in league.anchors:
-            return Participant(participant)
+            return Participant(participant, only_role(spec, partial(_scripted_agent, self, participant, spec)))
         if participant not in league.models:
             example = f"one, for example {player}@latest, or " if league.players[player].models else ""
             raise ConfigError(f"{name} is no frozen model; name {example}a scripted agent")
         return Participant(participant, league.players[player].role if player in league.players else "")
 
-    def default_participants(self, role: str) -> list[str]:
-        """Return the participants that may fill unnamed seats of a role.
+    def default_participants(self, role: str, spec: EnvironmentSpec) -> Iterator[str]:
+        """Yield the participants that can fill unnamed seats of a role.
 
         These are the newest models of the players that learn the role, in the order of the configuration, then the
         anchors, then installed agents that play the environment.
         """
-        players = self.league.players.values()
-        newest = [player.models[-1] for player in players if player.role == role and player.models]
-        return [*newest, *self.league.anchors, *default_agents(self.plugins, self.config.environment.name)]
+        for player in self.league.players.values():
+            if player.role == role and player.models:
+                yield player.models[-1]
+        for name in (*self.league.anchors, *default_agents(self.plugins, spec.name)):
+            if can_make(partial(_scripted_agent, self, name, spec, role)):
+                yield name
 
     def agent(self, name: str, role: str, *, environment: Environment, deterministic: bool = False) -> Agent:
         """Make an agent of a frozen model or an anchor of the run, or of an installed agent with default options.
@@ -281,24 +293,29 @@ class Run(AbstractContextManager["Run"]):
             deterministic: Take the most likely actions instead of sampling; for models only.
 
         Raises:
-            ConfigError: There is no such participant, it is a live player, or it learned another role.
+            ConfigError: There is no such participant, it is a live player, or it plays another role.
             ModelError: The model cannot be loaded.
         """
-        participant, spec, players = self.participant(name), environment.spec, self.config.players
-        if participant.name in self._league.anchors:
-            return make_anchor_agent(self.config, participant.name, role, spec)
+        spec, players = environment.spec, self.config.players
+        participant = self.participant(name, spec)
         model = self._league.models.get(participant.name)
         if model is None:
-            return make_agent(select_agent(self.plugins, name), spec, role)
+            return _scripted_agent(self, participant.name, spec, role)
         if model.player not in players:
-            raise ModelError(
-                f"model {model.participant!r} belongs to no player of this run; there are {', '.join(players)}"
-            )
+            names = ", ".join(players)
+            raise ModelError(f"model {model.participant!r} belongs to no player of this run; there are {names}")
         if participant.role != role:
-            raise ConfigError(f"{name} learned the role {participant.role}, so it cannot play {role}")
+            raise ConfigError(f"{name} plays the role {participant.role}, so it cannot play {role}")
         weights = load_arrays(self.folder / "models", model.hash)
         run, rows = RunContext(config=self.config, plugins=self.plugins, run_dir=self.folder), environment.num_matches
         return make_model_agent(run, model.player, weights, spec=spec, rows=rows, deterministic=deterministic)
+
+
+def _scripted_agent(run: Run, name: str, spec: EnvironmentSpec, role: str) -> Agent:
+    """Make the agent of an anchor, or an installed agent with default options."""
+    if name in run.league.anchors:
+        return make_anchor_agent(run.config, name, role, spec)
+    return make_agent(select_agent(run.plugins, name), spec, role)
 
 
 def change_pool(folder: str | Path, change: PoolChange) -> bool:

@@ -7,7 +7,7 @@ from contextlib import closing
 import pytest
 from ludus._plugins.manager import load_plugins
 from ludus.errors import ConfigError
-from ludus.installed import default_agents, open_game, select_agent
+from ludus.installed import can_make, default_agents, only_role, open_game, select_agent
 
 
 def test_open_game():
@@ -35,12 +35,31 @@ def test_open_game_with_unused_options():
 
 
 def test_agents_of_a_game_are_its_participants():
-    """They may fill seats of any role; other names are errors that list them."""
+    """They may fill seats of every role that they can play; other names are errors that list them."""
     game = open_game("dummy-count", ["dummy-perfect", "dummy-random"])
-    assert game.participant("dummy-perfect").role == ""
-    assert game.default_participants("player") == ["dummy-perfect", "dummy-random"]
+    with closing(game.make_environment(1)) as environment:
+        spec = environment.spec
+    assert game.participant("dummy-perfect", spec).role == ""
+    assert list(game.default_participants("player", spec)) == ["dummy-perfect", "dummy-random"]
     with pytest.raises(ConfigError, match="agent 'x': expected one of dummy-perfect, dummy-random"):
-        game.participant("x")
+        game.participant("x", spec)
+
+
+def test_an_agent_of_one_role():
+    """An agent that cannot be made for another role plays its own role only."""
+    with closing(open_game("dummy-guess").make_environment(1)) as environment:
+        spec = environment.spec
+    first, second = (role.name for role in spec.roles)
+
+    def make(role):
+        if role != second:
+            raise ConfigError(f"plays {second} only")
+        return role
+
+    assert only_role(spec, make) == second
+    assert only_role(spec, str) == ""
+    assert can_make(lambda: make(second))
+    assert not can_make(lambda: make(first))
 
 
 def test_default_agents_play_the_environment_and_need_no_options():

@@ -31,14 +31,16 @@ class Source:
     def __init__(self, defaults=None):
         self.defaults, self.made = defaults, []
 
-    def participant(self, name):
+    def participant(self, name, spec):
         if name == "nobody":
             raise ConfigError("participant 'nobody': not in this league")
+        if name.endswith("-bot"):  # an agent of one role
+            return Participant(name, name.removesuffix("-bot"))
         role, separator, _ = name.partition("@")
         return Participant(name.replace("latest", "9"), role if separator else "")
 
-    def default_participants(self, role):
-        return [f"{role}@9", "random"] if self.defaults is None else self.defaults
+    def default_participants(self, role, spec):
+        return iter([f"{role}@9", "random"] if self.defaults is None else self.defaults)
 
     def agent(self, name, role, *, environment, deterministic=False):
         self.made.append((name, role))
@@ -63,6 +65,7 @@ def seated(game, *names, **options):
         (CHASE, "cat@1 random", "cat@1 random random random random"),
         (CHASE, "a b", "a b b b b"),
         (CHASE, "mouse=a b", "b a a a a"),
+        (CHASE, "mouse-bot a", "a mouse-bot mouse-bot mouse-bot mouse-bot"),
         (CHASE, "2=a mouse@1 b", "b mouse@1 a mouse@1 mouse@1"),
         (FREE_FOR_ALL, "a b c d e", "a b c d e"),
         (FREE_FOR_ALL, "3=a b c", "b c b a c"),
@@ -122,8 +125,8 @@ def test_the_user_takes_one_seat(game, seat, names, expected):
         (CHASE, "dog=a", "game has no role or seat 'dog'; its roles are cat, mouse, its seats 0 to 4"),
         (CHASE, "5=a", "game has no role or seat '5'"),
         (CHASE, "-1=a", "game has no role or seat '-1'"),
-        (CHASE, "cat=mouse@1", "cat=mouse@1: mouse@1 learned the role mouse, so it cannot play cat"),
-        (CHASE, "0=mouse@1", "0=mouse@1: mouse@1 learned the role mouse, so it cannot play cat"),
+        (CHASE, "cat=mouse@1", "cat=mouse@1: mouse@1 plays the role mouse, so it cannot play cat"),
+        (CHASE, "0=mouse@1", "0=mouse@1: mouse@1 plays the role mouse, so it cannot play cat"),
         (CHASE, "mouse@1 mouse@2", "mouse@2: no free seat of role mouse; game has 2 teams with the roles cat, mouse, "),
         (CHASE, "a b c", "c: no free seat; game has 2 teams with the roles cat, mouse, and the participants are a, b"),
         (DUEL, "0=a 0=b", "seat 0 is named for a and b"),

@@ -8,6 +8,7 @@ from ludus._config.run_config import parse_config
 from ludus._plugins.manager import load_plugins
 from ludus._run.context import RunContext
 from ludus._run.coordinator_factory import make_coordinator
+from ludus._run.factories import make_environment
 from ludus._run.worker_factories import (
     learner_device,
     make_actor_cache,
@@ -141,6 +142,25 @@ def test_unknown_anchor_is_an_error(context):
     run = context()
     with pytest.raises(ConfigError, match="participant 'nobody': no such anchor; there are random"):
         make_anchor_agent(run.config, "nobody", "player", run.spec)
+
+
+def test_an_anchor_plays_behind_interfaces(tables):
+    """Its agent sees the transformed spaces, and its actions are transformed back."""
+    behind = {"agent": "dummy-perfect", "interfaces": ["dummy-scale", "dummy-reverse"], "dummy-scale": {"reward": 2.0}}
+    config = parse_config(
+        {**tables(), "anchors": {"plain": {"agent": "dummy-perfect"}, "behind": behind}},
+        source="test",
+        plugins=load_plugins(),
+    )
+    spec = make_environment(config.environment, 1).spec
+    seen = {"obs": np.eye(*spec.role("player").observation_space.shape, dtype=np.float32)[1:4]}
+    mask, seats, rng = np.ones((3, 3), bool), np.arange(3), np.random.default_rng(0)
+    actions = [
+        make_anchor_agent(config, name, "player", spec).act(seen, action_mask=mask, seat_ids=seats, rng=rng)
+        for name in ("plain", "behind")
+    ]
+    assert len(np.unique(actions[0])) > 1
+    assert (2 - actions[0]).tolist() == actions[1].tolist()
 
 
 def test_players_of_one_architecture_share_a_stack_of_models(context):

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import ludus
 import pytest
+from ludus import runs
 from ludus.__main__ import main
 
 GAMES = '''
@@ -183,6 +184,20 @@ def test_a_role_without_models_is_played_by_an_anchor(run):
     assert evaluation(run, "one_side seeker=random hider@1")["participants"] == ["hider@1"] * 4 + ["random"]
 
 
+def test_an_anchor_that_cannot_play_a_role_does_not_fill_it(run, monkeypatch):
+    """The next default does, here an installed agent; named, the anchor takes the role that it plays."""
+    make = runs.make_anchor_agent
+
+    def make_hider(config, anchor, role, spec):
+        if role == "seeker":
+            raise ludus.ConfigError(f"{anchor} plays hider")
+        return make(config, anchor, role, spec)
+
+    monkeypatch.setattr(runs, "make_anchor_agent", make_hider)
+    assert evaluation(run, "one_side hider@latest")["participants"][4] == "dummy-random"
+    assert evaluation(run, "one_side random dummy-random")["participants"] == ["random"] * 4 + ["dummy-random"]
+
+
 def test_five_seats_each_for_itself(run):
     """A league without anchors plays against an installed agent; the second participant takes the other seats."""
     assert evaluation(run, "bid main@latest")["participants"] == ["main@latest"] + ["random"] * 4
@@ -227,7 +242,7 @@ def test_comparison_of_roles(run):
     ("line", "problem"),
     [
         ("eval hide dog=random", "pettingzoo has no role or seat 'dog'; its roles are hider, seeker, its seats 0 to 4"),
-        ("eval hide seeker=hider@1", "hider@1 learned the role hider, so it cannot play seeker"),
+        ("eval hide seeker=hider@1", "hider@1 plays the role hider, so it cannot play seeker"),
         ("eval hide hidre@1", "did you mean 'hider@1'? models are seeker@1 to seeker@"),
         ("eval hide hider@live", "hider@live is no frozen model; name one, for example hider@latest"),
         ("eval bid a", "participant 'a': not in this league"),

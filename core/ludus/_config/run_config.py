@@ -230,13 +230,28 @@ def _read_anchors(
         section = reader.section(data, "anchors", anchor)
         agent = section.select("agent", "agent", required=True)
         if agent is not None and environment is not None:
-            plays = agent.component.environments
-            if plays and environment.name not in plays:
-                section.add_problem(f"{agent.name!r} plays {', '.join(plays)}, not {environment.name}", "agent")
-        config = section.build(AnchorConfig, name=anchor, agent=agent)
+            plays, games = agent.component.environments, _game_names(environment)
+            if plays and not set(plays) & set(games):
+                section.add_problem(f"{agent.name!r} plays {', '.join(plays)}, not {games[-1]}", "agent")
+        interfaces = section.select_all("interface", "interfaces")
+        config = section.build(AnchorConfig, name=anchor, agent=agent, interfaces=interfaces)
         if config is not None:
             anchors[anchor] = config
     return anchors
+
+
+def _game_names(environment: SelectedComponent) -> list[str]:
+    """Return the names of an environment and of those that it wraps.
+
+    A wrapper names the wrapped environment by its option ``game`` and holds its table in the option ``options``.
+    """
+    names = [environment.name]
+    options: Mapping[str, Any] = {} if environment.config is None else attrs.asdict(environment.config)
+    while isinstance(options.get("game"), str):
+        names.append(options["game"])
+        inner = options.get("options")
+        options = inner if isinstance(inner, Mapping) else {}
+    return names
 
 
 def _is_misspelt_override(

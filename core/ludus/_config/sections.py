@@ -132,6 +132,9 @@ class AnchorConfig:
 
     name: str
     agent: SelectedComponent = option(help="Component that plays.")
+    interfaces: tuple[SelectedComponent, ...] = option(
+        (), help="Transforms of its observations and actions, innermost first, for an agent of other spaces."
+    )
 
 
 @frozen(kw_only=True)

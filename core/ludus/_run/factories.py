@@ -6,7 +6,7 @@ An exception of a factory is wrapped in an error that names the component.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +26,7 @@ from ludus.algorithm import Algorithm, AlgorithmContext
 from ludus.environment import Environment, EnvironmentSpec, Role
 from ludus.errors import ConfigError, ContractError, UnsupportedNetwork
 from ludus.inference import Eager, Inference
-from ludus.interface import Interface, bind_role, stack
+from ludus.interface import Interface, bind_role, bind_spec, stack, wrap_agent
 from ludus.launcher import Worker
 from ludus.matchmaker import Matchmaker
 from ludus.network import NetworkRequest
@@ -95,9 +95,54 @@ def player_role(player: PlayerConfig, spec: EnvironmentSpec) -> tuple[Role, Inte
     role = learned_role(player, spec)
     if not player.interfaces:
         return role, None
-    interface = stack(*(make(selected) for selected in player.interfaces))
+    interface = make_interfaces(player.interfaces, f"players.{player.name}.")
     with wrap_errors(_describe(*player.interfaces)):
         return bind_role(role, interface), interface
+
+
+def make_interfaces(selected: Sequence[SelectedComponent], table: str = "") -> Interface:
+    """Make interfaces and return their stack.
+
+    Args:
+        selected: The interfaces, innermost first.
+        table: Prefix of their tables in the configuration, for messages.
+
+    Raises:
+        ConfigError: An option is wrong; the message has its path.
+        PluginError: A factory raised.
+    """
+    interfaces = []
+    for component in selected:
+        try:
+            interfaces.append(make(component))
+        except ConfigError as error:
+            raise ConfigError(*(f"{table}{component.name}.{problem}" for problem in error.problems)) from error
+    return stack(*interfaces)
+
+
+def make_wrapped_agent(
+    agent: SelectedComponent, interfaces: Sequence[SelectedComponent], spec: EnvironmentSpec, role: str, table: str = ""
+) -> Agent:
+    """Make a scripted agent behind interfaces, which plays the environment of `spec`.
+
+    Args:
+        agent: The agent, which is made for the role behind the interfaces.
+        interfaces: The interfaces, innermost first; empty: none.
+        spec: Specification of the environment.
+        role: Role that it plays.
+        table: Prefix of the tables of the components in the configuration, for messages.
+
+    Raises:
+        ConfigError: The agent does not play this environment, or an option is wrong.
+        ContractError: An interface cannot work on these spaces.
+        PluginError: A factory raised.
+    """
+    if not interfaces:
+        return make_agent(agent, spec, role)
+    interface = make_interfaces(interfaces, table)
+    with wrap_errors(_describe(*interfaces)):
+        inner = bind_spec(spec, role, interface)
+    return wrap_agent(make_agent(agent, inner, role), interface)
 
 
 def make_algorithm(

@@ -14,11 +14,11 @@ from ludus._learning.state import LearnerOptions
 from ludus._plugins.error_wrapping import close_environment
 from ludus._run.context import RunContext
 from ludus._run.factories import (
-    make_agent,
     make_algorithm,
     make_environment,
     make_networks,
     make_service,
+    make_wrapped_agent,
     player_role,
 )
 from ludus._run.worker_plan import service_name
@@ -46,7 +46,8 @@ def make_anchor_agent(config: RunConfig, anchor: str, role: str, spec: Environme
     """
     if anchor not in config.anchors:
         raise ConfigError(f"participant {anchor!r}: no such anchor; there are {', '.join(config.anchors)}")
-    return make_agent(config.anchors[anchor].agent, spec, role)
+    configured = config.anchors[anchor]
+    return make_wrapped_agent(configured.agent, configured.interfaces, spec, role, f"anchors.{anchor}.")
 
 
 def make_model_agent(

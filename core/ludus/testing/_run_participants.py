@@ -12,7 +12,7 @@ from attrs import frozen
 from gymnasium import spaces
 
 from ludus._league.validation import wrap_answer_errors
-from ludus._run.factories import learned_role, make_agent, make_algorithm, make_networks, player_role
+from ludus._run.factories import learned_role, make_algorithm, make_networks, make_wrapped_agent, player_role
 from ludus._run.worker_factories import make_live_actor
 from ludus._sampling.match_engine import MatchEngine
 from ludus._sampling.seats import Actor, SeatRewards, Seats
@@ -229,7 +229,8 @@ def check_anchor(anchor: AnchorConfig, environment: Environment, seed: int) -> I
     roles = []
     for role in environment.spec.roles:
         try:
-            agent = make_agent(anchor.agent, environment.spec, role.name)
+            table = f"anchors.{anchor.name}."
+            agent = make_wrapped_agent(anchor.agent, anchor.interfaces, environment.spec, role.name, table)
         except LudusError as error:
             refusals.append(error)
             continue

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 from gymnasium import spaces
 from ludus.agent import EvaluatingAgent
-from ludus.interface import Identity, SeatView, Spaces
-from ludus_interfaces.agent import wrap_agent
+from ludus.interface import Identity, SeatView, Spaces, wrap_agent
 
 CARDS = 3
 RAW = Spaces(

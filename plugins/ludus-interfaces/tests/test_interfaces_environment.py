@@ -9,10 +9,9 @@ import pytest
 from gymnasium import spaces
 from ludus.environment import EnvironmentSpec, Playable, Role, RoleTick, Scenario, Tick
 from ludus.errors import ContractError
-from ludus.interface import Identity, SeatView, Spaces, stack
+from ludus.interface import Identity, SeatView, Spaces, stack, wrap_agent
 from ludus.spaces import leaf_spaces
 from ludus.testing import check_environment
-from ludus_interfaces.agent import wrap_agent
 from ludus_interfaces.environment import wrap_environment
 
 TICKS = 4

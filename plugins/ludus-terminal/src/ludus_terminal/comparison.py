@@ -71,7 +71,7 @@ def _contender(run: Run, text: str) -> _Contender:
         raise ConfigError(f"{name} is still learning; name a frozen model, for example {name.partition('@')[0]}@latest")
     if participant in run.league.anchors:
         return _Contender(participant, role if len(roles) > 1 else "")
-    learned = run.participant(participant).role
+    learned = run.league.players[run.models[participant].player].role
     if role not in ("", learned):
         raise ConfigError(f"{text}: {participant} learned the role {learned}, so it does not play {role}")
     return _Contender(participant, learned if len(roles) > 1 else "", learned=True)
