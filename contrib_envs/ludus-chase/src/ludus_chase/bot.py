@@ -81,33 +81,36 @@ def _beside(group: Entities) -> np.ndarray:
     return np.asarray((group.in_room & (group.far < 2.5)).any(axis=1))
 
 
-def _use_items(observed: Observations, choice: Choice) -> None:
-    """Pick up items; use milk while the ability cools down, and other items when a mouse is near."""
-    own, mice = observed.own, observed.mice
+def _visible_mouse(observed: Observations) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return whether a free mouse is visible, ``[n] bool``, the direction to the nearest one, and its distance."""
+    mice = observed.mice
     found, mouse, far = nearest_entity(mice, mice.flag("is-free") & mice.flag("visible") & mice.flag("same-room"))
     indices = np.arange(len(mouse))
+    return found, nearest_direction(mice.dx[indices, mouse], mice.dy[indices, mouse]), far
+
+
+def _use_items(observed: Observations, choice: Choice) -> None:
+    """Pick up items; use milk while the ability cools down, and other items when a mouse is near."""
+    own = observed.own
+    found, direction, far = _visible_mouse(observed)
     choice.take(~found, CAT["grab"])
     lit = own["fuse"] > 0
     near = found & ((own.flag("has-plate") & (far < 6.0)) | (own.flag("has-boots") & (far < 9.0)))
     near |= found & own.flag("has-bomb") & (far > 5.0) & (far < 10.0)
     near |= lit & (own["fuse"] < 0.04)
     near |= own.flag("has-milk") & (own["cooldown"] > 0.2)
-    choice.take(near, CAT["use"], direction=nearest_direction(mice.dx[indices, mouse], mice.dy[indices, mouse]))
+    choice.take(near, CAT["use"], direction=direction)
 
 
 def _pounce(observed: Observations, choice: Choice) -> None:
     """Leap at a mouse at the distance of a leap."""
-    mice = observed.mice
-    found, mouse, far = nearest_entity(mice, mice.flag("is-free") & mice.flag("visible") & mice.flag("same-room"))
-    indices = np.arange(len(mouse))
-    leaps = found & (far > 4.5) & (far < 8.5)
-    choice.take(leaps, CAT["ability"], direction=nearest_direction(mice.dx[indices, mouse], mice.dy[indices, mouse]))
+    found, direction, far = _visible_mouse(observed)
+    choice.take(found & (far > 4.5) & (far < 8.5), CAT["ability"], direction=direction)
 
 
 def _hit(observed: Observations, choice: Choice) -> None:
     """Hit a mouse in reach."""
-    mice = observed.mice
-    found, _, far = nearest_entity(mice, mice.flag("is-free") & mice.flag("visible") & mice.flag("same-room"))
+    found, _, far = _visible_mouse(observed)
     choice.take(found & (far < _REACH), CAT["hit"])
 
 

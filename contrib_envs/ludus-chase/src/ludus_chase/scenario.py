@@ -125,7 +125,7 @@ def new_world(plan: FloorPlan, seeds: np.ndarray, handicap: np.ndarray, *, confi
     world.spotted_age[:] = 1_000_000
     _begin_stage(world, rates)
     _push_at_start(world, config)
-    begin_breaking(world, np.flatnonzero(_count_pushed(world) >= config.cheeses), rates)
+    begin_breaking(world, np.flatnonzero(world.pushed >= config.cheeses), rates)
     return world
 
 
@@ -187,11 +187,6 @@ def _push_at_start(world: World, config: ChaseConfig) -> None:
     world.hole[:] = np.where(done, np.arange(5), -1)
     world.present[:, Thing.CHEESES] = ~done
     world.amount[:, Thing.HOLES] = done
-
-
-def _count_pushed(world: World) -> np.ndarray:
-    counted: np.ndarray = (world.cheese == Cheese.PUSHED).sum(axis=1)
-    return counted
 
 
 def begin_breaking(world: World, matches: np.ndarray, rates: Rates) -> None:

@@ -132,8 +132,7 @@ def advance_stage(game: Game) -> None:
     over = np.flatnonzero(world.running & (world.stage == Stage.PREPARATION) & (world.left <= 0))
     if len(over):
         _end_preparation(game, over)
-    pushed = (world.cheese == Cheese.PUSHED).sum(axis=1) >= game.config.cheeses
-    ready = np.flatnonzero(world.running & (world.stage == Stage.PUSHING) & pushed)
+    ready = np.flatnonzero(world.running & (world.stage == Stage.PUSHING) & (world.pushed >= game.config.cheeses))
     if len(ready):
         begin_breaking(world, ready, rates)
 
@@ -174,8 +173,7 @@ def _points_at_time_limit(world: World, config: ChaseConfig, *, escaped: np.ndar
         return np.zeros(len(world.left))
     if config.time_over == "draw":
         return np.full(len(world.left), 0.5)
-    pushed = (world.cheese == Cheese.PUSHED).sum(axis=1)
-    mice = (pushed / config.cheeses + escaped / _ESCAPES) / 2
+    mice = (world.pushed / config.cheeses + escaped / _ESCAPES) / 2
     lead = (mice - lost / _CAPTURES).round(9)  # equal shares may differ by rounding
     points: np.ndarray = 0.5 + 0.5 * np.sign(lead)
     return points

@@ -13,7 +13,7 @@ from ludus_chase.house import HEIGHT, WIDTH, FloorPlan, House
 from ludus_chase.items import held_item_kind
 from ludus_chase.layout import AGENT_TRUTH, LAGS, PATH
 from ludus_chase.perception import Paths, find_paths
-from ludus_chase.world import GONE, MICE, STATUSES, THINGS, Cheese, Indices, Status, Thing, World
+from ludus_chase.world import GONE, MICE, STATUSES, THINGS, Indices, Status, Thing, World
 
 #: Channels: topography; cheeses; holes and the crack; rockets; items and cakes; hazards; the cat; the mice.
 _CHANNELS = 8
@@ -190,7 +190,7 @@ class ChaseView:
         """Return ``[n, 12] float32``: the leaf ``global``."""
         config, common = self._game.config, np.empty((len(world.stage), 12), np.float32)
         status = world.status[:, 1:]
-        pushed = (world.cheese == Cheese.PUSHED).sum(axis=1)
+        pushed = world.pushed
         common[:, :3] = _ONE_HOT[3][world.stage]
         common[:, 3] = np.clip(world.left / self._limits[world.stage], 0, 1)
         common[:, 4] = pushed * np.float32(0.2)

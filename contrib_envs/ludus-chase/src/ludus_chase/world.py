@@ -191,6 +191,11 @@ class World(MatchArrays):
     spotted_holding: np.ndarray = field(metadata=_AGENT_FLAG)
     spotted_age: np.ndarray = field(metadata=_AGENT_TIME)
 
+    @property
+    def pushed(self) -> np.ndarray:
+        """Return ``[B] int64``: the number of cheeses pushed through holes."""
+        return np.asarray((self.cheese == Cheese.PUSHED).sum(axis=1))
+
     @classmethod
     def blank(cls, matches: int) -> World:
         """Return a state of zeros."""
