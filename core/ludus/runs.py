@@ -215,6 +215,19 @@ class Run(AbstractContextManager["Run"]):
         with self._wrap_errors():
             return self._store.payoffs.recompute()
 
+    def behaviour(self) -> Mapping[tuple[str, str], np.ndarray]:
+        """Return ``[3] float64``: matches, sum and sum of squares of a statistic, by (participant, ``"ROLE/NAME"``).
+
+        `LeagueView.statistics` of `league` returns means and deviations.
+        """
+        with self._wrap_errors():
+            return self._store.behaviour.totals()
+
+    def recompute_behaviour(self) -> Mapping[tuple[str, str], np.ndarray]:
+        """Return the sums of statistics computed from the match log, up to rounding."""
+        with self._wrap_errors():
+            return self._store.behaviour.recompute()
+
     def checkpoints(self) -> Mapping[str, Checkpoint]:
         """Return the newest checkpoint of every player: its ``path`` in the run folder and its ``hash``.
 

@@ -28,8 +28,15 @@ RULES = {component.name: component for component in ludus_register_rules()}
 
 KEEPING = {"capacity": 7, "enough_matches": 8, "recent_models": 9, "long_s": 10.0, "long_models": 11}
 
-SCREENING = {"players": ("a",), "candidates": 4, "top": 2, "enough_matches": 5, "best": "crown"}
-SCREENED = Screening(players=("a",), candidates=4, top=2, enough_matches=5, best="crown")
+SCREENING = {
+    "players": ("a",),
+    "candidates": 4,
+    "top": 2,
+    "enough_matches": 5,
+    "best": "crown",
+    "rank_by": "player/kicks",
+}
+SCREENED = Screening(players=("a",), candidates=4, top=2, enough_matches=5, best="crown", rank_by="player/kicks")
 PLAY = (Modifier(scenario="night", probability=0.5),)
 
 

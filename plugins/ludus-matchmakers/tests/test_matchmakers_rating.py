@@ -8,7 +8,7 @@ import attrs
 import numpy as np
 import pytest
 from ludus.errors import ConfigError
-from ludus.matchmaker import Rating
+from ludus.matchmaker import Rating, Statistic
 from ludus.testing import FakeLeague, check_matchmaker, check_rule, fake_leagues, fake_player
 from ludus_matchmakers.rating import RatingMixture, Uncertain
 from ludus_matchmakers.screening import Screening, Superior, Tournament, ranked
@@ -175,6 +175,30 @@ def test_of_equal_models_the_newer_one_ranks_higher():
     """Otherwise the rating decides."""
     made = league(ratings={"main@1": 10, "main@2": 10, "main@3": 20})
     assert ranked(made, FIRST) == ["main@3", "main@2", "main@1"]
+
+
+@pytest.mark.parametrize(("by", "best"), [("player/kicks", [3, 1, 2]), ("-player/kicks", [1, 3, 2]), ("", [2, 3, 1])])
+def test_models_are_ranked_by_a_statistic_if_asked(by, best):
+    """Most first, or fewest; models without it come last. Otherwise the rating decides."""
+    kicks = {"main@1": 2.0, "main@3": 5.0}
+    made = FakeLeague(
+        players=[fake_player("main", 3)],
+        ratings={"main@2": Rating(50.0, 1.0, 9)},
+        behaviour={
+            name: {"player/kicks": Statistic(mean=mean, deviation=1.0, matches=4)} for name, mean in kicks.items()
+        },
+    )
+    assert ranked(made, FIRST, by=by) == [f"main@{number}" for number in best]
+
+
+def test_superior_models_are_those_of_the_best_statistic():
+    """Once all pairs have enough matches."""
+    behaviour = {
+        f"main@{number}": {"player/kicks": Statistic(mean=-number, deviation=1.0, matches=4)} for number in (1, 2, 3)
+    }
+    made = FakeLeague(players=[fake_player("main", 3)], results=matches(FIRST), behaviour=behaviour)
+    rule = Superior(screening=attrs.evolve(TOURNAMENT, rank_by="player/kicks"), shared={})
+    assert {change.model for change in rule.decide(made, rng())} == {"main@1"}
 
 
 # -- superior models -------------------------------------------------------------------------------------------------

@@ -36,8 +36,13 @@ class Written:
         manifest = {"parent": parent, "elapsed_s": 60.0 * number, "generation": 0, "init": "", "reason": "", **manifest}
         return self.league.freeze(player, hash=digest, decisions=1000 * number, version=number, manifest=manifest)
 
-    def play(self, seats, outcomes, *, kind="eval", player="", reason="why", paired="", only=None, ticks=12):
-        """Play the first `only` matches of a fixture; `outcomes` are the points of every team, by match."""
+    def play(
+        self, seats, outcomes, *, kind="eval", player="", reason="why", paired="", only=None, ticks=12, statistics=()
+    ):
+        """Play the first `only` matches of a fixture; `outcomes` are the points of every team, by match.
+
+        `statistics` are rows of one value per seat by ``"ROLE/NAME"``.
+        """
         plan = Fixture(
             id=0,
             kind=kind,
@@ -57,6 +62,7 @@ class Written:
                 "number": np.arange(n),
                 "ticks": np.full(n, ticks, np.int32),
                 "outcome": outcome,
+                **{f"statistic/{name}": np.array(rows, np.float32) for name, rows in dict(statistics).items()},
             }
         )
         return fixture.id

@@ -128,6 +128,11 @@ class ScreeningConfig:
         20, at_least(1), help="Rating matches of every pair of candidates before they are ranked."
     )
     best: str = option("top", help="Pool in which the superior models of all players compete.")
+    rank_by: str = option(
+        "",
+        help='Statistic "ROLE/NAME" of evaluation matches by whose mean candidates are ranked, "-ROLE/NAME" if less is '
+        "better; empty: by rating.",
+    )
 
 
 @frozen(kw_only=True)

@@ -30,6 +30,7 @@ class Screening:
         top: Number of superior models per group, and of models that stay in the top pool.
         enough_matches: Rating matches that every pair needs.
         best: Name of the top pool.
+        rank_by: Statistic by which models are ranked, see `ranked`.
     """
 
     players: Sequence[str] = ()
@@ -37,6 +38,7 @@ class Screening:
     top: int = 3
     enough_matches: int = 20
     best: str = "top"
+    rank_by: str = ""
 
     def screened_players(self, league: LeagueView) -> tuple[str, ...]:
         """Return the players whose models are screened."""
@@ -90,11 +92,30 @@ class Screening:
         fewest, pairs = self.least_rated(league, group)
         return bool(pairs) and fewest >= self.enough_matches
 
+    def select(self, league: LeagueView, models: Sequence[str]) -> list[str]:
+        """Return the superior ones of some models, best first."""
+        return ranked(league, models, by=self.rank_by)[: self.top]
 
-def ranked(league: LeagueView, models: Sequence[str]) -> list[str]:
-    """Return models sorted by rating, best first; among equals the newer one comes first."""
+
+def ranked(league: LeagueView, models: Sequence[str], *, by: str = "") -> list[str]:
+    """Return models sorted by rating or by a statistic, best first; among equals the newer one comes first.
+
+    Args:
+        league: The league.
+        models: The models, oldest first.
+        by: ``"ROLE/NAME"`` of a statistic, with a ``"-"`` before it if less is better; empty: the rating. Models
+            without the statistic come last.
+    """
     age = {model: i for i, model in enumerate(models)}
-    return sorted(models, key=lambda model: (-league.rating(model).mean, -age[model]))
+    sign, name = (-1.0, by[1:]) if by.startswith("-") else (1.0, by)
+
+    def merit(model: str) -> float:
+        if not name:
+            return league.rating(model).mean
+        found = league.statistics(model).get(name)
+        return -np.inf if found is None else sign * found.mean
+
+    return sorted(models, key=lambda model: (-merit(model), -age[model]))
 
 
 @define
@@ -153,7 +174,7 @@ class Superior:
         for player in self.screening.screened_players(league):
             group = self.screening.group(league, player)
             if self.screening.is_rated(league, group):
-                changes += self._admit(league, player, ranked(league, group)[: self.screening.top])
+                changes += self._admit(league, player, self.screening.select(league, group))
         return changes
 
     def _admit(self, league: LeagueView, player: str, models: Sequence[str]) -> Iterator[PoolChange]:
@@ -167,7 +188,7 @@ class Superior:
         """Yield the changes by which only the best of the top pool stay there, and enter the finalists."""
         if len(models) > self.screening.top and not self.screening.is_rated(league, models):
             return
-        best = ranked(league, models)[: self.screening.top]
+        best = self.screening.select(league, models)
         yield from _leave(self.screening.best, [model for model in models if model not in best])
         judged = {model for pool in self.judged for model in league.pool(pool)}
         yield from self._replace_finalists(league, league.team(models[0]), [m for m in best if m not in judged])

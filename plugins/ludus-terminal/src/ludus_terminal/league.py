@@ -122,6 +122,15 @@ def matches(run: Path, *, last: int, as_json: bool) -> None:
 
 @league.command()
 @_run
+@click.option("--last", type=click.IntRange(1), default=5, show_default=True, help="Newest models of every player.")
+@_json
+def behaviour(run: Path, *, last: int, as_json: bool) -> None:
+    """Show what participants do in evaluation matches: means of the statistics that the environment emits."""
+    _print("behaviour:BEHAVIOUR", run, as_json=as_json, last=last)
+
+
+@league.command()
+@_run
 @_json
 @click.pass_context
 def verify(context: click.Context, run: Path, *, as_json: bool) -> None:

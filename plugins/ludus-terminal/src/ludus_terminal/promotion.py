@@ -14,6 +14,7 @@ from ludus.runs import Run, change_pool, open_run
 from rich.console import RenderableType
 from rich.markup import escape
 
+from ludus_terminal.behaviour import statistics_json
 from ludus_terminal.rating_views import evaluations
 from ludus_terminal.views import NEAR, Data, View, records_json, table
 
@@ -74,6 +75,7 @@ def _describe(run: Run, name: str, ticks: Mapping[str, float], scores: Mapping[s
         "match_ticks": ticks.get(name),
         "anchors": records_json(run, name, run.league.anchors),
         "pools": [pool for pool, members in sorted(run.pools.items()) if name in members],
+        "behaviour": statistics_json(run, name),
         "learning": learning,
     }
 
@@ -143,22 +145,32 @@ def _show_candidates(data: Data) -> Iterable[RenderableType]:
         yield "no candidates yet"
         return
     shown = table("Candidates, the best rated first", "", *(f">{candidate['model']}" for candidate in candidates))
-    labels = list(dict.fromkeys(label for candidate in candidates for label in candidate["learning"]))
-    columns = [_candidate_cells(candidate, labels) for candidate in candidates]
+    labels, statistics = (
+        list(dict.fromkeys(label for candidate in candidates for label in candidate[group]))
+        for group in ("learning", "behaviour")
+    )
+    columns = [_candidate_cells(candidate, labels, statistics) for candidate in candidates]
     for title in columns[0]:
         shown.add_row(escape(title), *(escape(cells[title]) for cells in columns))
     yield shown
     yield "add one of them to a pool by: ludus league promote RUN MODEL POOL"
 
 
-def _candidate_cells(candidate: Data, labels: Iterable[str]) -> dict[str, str]:
-    """Return the cells of a candidate by the titles of their rows; `labels` are those of all training metrics."""
+def _candidate_cells(candidate: Data, labels: Iterable[str], statistics: Iterable[str]) -> dict[str, str]:
+    """Return the cells of a candidate by the titles of their rows.
+
+    Args:
+        candidate: The candidate.
+        labels: Those of the training metrics of all candidates.
+        statistics: Those of the evaluation matches of all candidates, ``"ROLE/NAME"``.
+    """
     return {
         "rating": f"{candidate['rating']:.0f} ± {NEAR * candidate['deviation']:.0f}" if candidate["matches"] else "",
         "evaluation matches": f"{candidate['matches']:,}",
         "score": _number(candidate["score"]),
         **{f"score against {anchor}": _number(result["score"]) for anchor, result in candidate["anchors"].items()},
         "ticks per evaluation": _number(candidate["match_ticks"], digits=1),
+        **{name: _number(candidate["behaviour"].get(name, {}).get("mean")) for name in statistics},
         **{f"{label} while learned": _number(candidate["learning"].get(label)) for label in labels},
         "pools": " ".join(candidate["pools"]),
     }
