@@ -16,10 +16,12 @@ from ludus._config.run_config import load_config, parse_config
 from ludus._config.toml import apply_overrides
 from ludus._plugins.manager import load_plugins
 from ludus._run import runner
+from ludus.errors import RunError
 from ludus.lineup import make_agents, make_lineup
 from ludus.runs import Run, open_run, play_matches
 
 if TYPE_CHECKING:
+    from ludus._run.session import RunResult
     from ludus.environment import Scenario
 
 
@@ -75,7 +77,7 @@ def train(
 
     Raises:
         ConfigError: With one line for every mistake in the configuration.
-        RunError: The folder holds a run already, or cannot be written.
+        RunError: The folder holds a run already, or cannot be written; or nothing was learned, see the message.
         LudusError: The run cannot go on.
     """
     plugins, folder = load_plugins(), Path(run_dir)
@@ -84,8 +86,8 @@ def train(
         parsed = parse_config(tables, source="config", plugins=plugins, overrides=overrides)
     else:
         parsed = load_config(config, overrides=overrides, plugins=plugins)
-    runner.train(parsed, plugins=plugins, run_dir=folder, print_line=print_line)
-    return open_run(folder)
+    result = runner.train(parsed, plugins=plugins, run_dir=folder, print_line=print_line)
+    return _open_result(result, folder)
 
 
 def resume(
@@ -103,11 +105,17 @@ def resume(
 
     Raises:
         ConfigError: With one line for every mistake in the configuration.
-        RunError: The folder holds no run, or the limits are reached already.
+        RunError: The folder holds no run, the limits are reached already, or nothing was learned.
         LudusError: The run cannot go on.
     """
     folder = Path(run_dir)
-    runner.resume(folder, plugins=load_plugins(), overrides=tuple(overrides), print_line=print_line)
+    result = runner.resume(folder, plugins=load_plugins(), overrides=tuple(overrides), print_line=print_line)
+    return _open_result(result, folder)
+
+
+def _open_result(result: RunResult, folder: Path) -> Run:
+    if result.problem:
+        raise RunError(f"{folder}: {result.problem}")
     return open_run(folder)
 
 

@@ -15,6 +15,7 @@ import numpy as np
 from ludus._config.structuring import StructuringError, converter, structure
 from ludus._messaging import messages as _messages
 from ludus._messaging.messages import (
+    Activity,
     CheckpointAck,
     Credit,
     Failure,
@@ -34,6 +35,7 @@ from ludus.errors import WireError
 __all__ = [
     "MESSAGES",
     "PROTOCOL",
+    "Activity",
     "CheckpointAck",
     "Credit",
     "Failure",
@@ -55,7 +57,7 @@ Message: TypeAlias = attrs.AttrsInstance
 _M = TypeVar("_M", bound=Message)
 
 #: Version of the protocol, increased whenever a message changes; peers of different versions reject each other.
-PROTOCOL = 14
+PROTOCOL = 15
 
 #: All message classes.
 MESSAGES: tuple[type[Message], ...] = tuple(

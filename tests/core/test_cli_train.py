@@ -38,7 +38,7 @@ def test_train_and_resume(toml, tmp_path):
 
 def test_resume_with_more_minutes(toml, tmp_path):
     """The suggested option is that of the reached limit."""
-    text = invoke(train, toml(run={"decisions": 0, "minutes": 0.001}), "--run", tmp_path / "r")
+    text = invoke(train, toml(run={"decisions": 0, "minutes": 0.01}), "--run", tmp_path / "r")
     assert f"go on with: ludus resume {tmp_path / 'r'} --minutes MORE" in text
 
 

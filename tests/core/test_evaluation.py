@@ -62,3 +62,13 @@ def test_a_stopped_evaluation_has_no_results(scripted, fixture_of, logging_actor
     played = play_out(game, [fixture_of("ab")], lambda fixture, seat: (logging_actor(), 0), stop=lambda: next(ticks))
     assert played == {}
     assert len(game.resets) > 2  # one match had ended
+
+
+def test_progress_is_reported_when_matches_end(scripted, fixture_of, logging_actor):
+    """With the numbers of ended and of all matches."""
+    game, calls = scripted({"player": (0, 1)}, 2), []
+    actor = logging_actor()
+    play_out(
+        game, [fixture_of("ab", matches=4)], lambda fixture, seat: (actor, 0), on_progress=lambda *n: calls.append(n)
+    )
+    assert calls == [(2, 4), (4, 4)]

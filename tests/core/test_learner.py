@@ -316,6 +316,8 @@ def test_a_report_contains_rates_and_the_last_metrics(harness):
         "entropy": 0.25,
         "version": 2,
         "decisions": 20,
+        "received": 30,
+        "batch_decisions": 11,
         "queue_blocks": 1,
         "staleness_mean": 0.0,
         "staleness_max": 0.0,

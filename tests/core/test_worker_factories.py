@@ -175,3 +175,19 @@ def test_actor_cache_has_the_configured_size(context):
     """The option is in MiB of weights, the cache in bytes."""
     run = context(sampling={"matches": 8, "rows_per_fixture": 4, "opponent_cache_mb": 3})
     assert make_actor_cache(run, "sampler-0", run.spec, 4).budget_bytes == 3 * 2**20
+
+
+def test_evaluator_makes_its_environment_when_it_plays(context, monkeypatch):
+    """Copies may be expensive, and there may be nothing to rate; it has as many as a sampler, at most 64."""
+    made, init = [], Count.__init__
+    monkeypatch.setattr(
+        Count, "__init__", lambda self, *args, **options: (made.append(self), init(self, *args, **options))[1]
+    )
+    run = context(evaluation={"matches": 0}, sampling={"matches": 12})
+    _ = run.spec
+    evaluator = make_worker(run, "evaluator-0", CONTEXT)
+    assert (len(made), evaluator.environment.num_matches) == (1, 12)
+    evaluator.environment.reset(np.arange(12, dtype=np.uint64))
+    assert [game.num_matches for game in made] == [1, 12]
+    evaluator.close()
+    assert context(evaluation={"matches": 0}, sampling={"matches": 500}).config.evaluation_matches == 64

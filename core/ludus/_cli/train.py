@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -126,14 +126,29 @@ def _output(plugins: Plugins, *, as_json: bool) -> dict[str, Any]:
 
 def _finish(context: click.Context, plugins: Plugins, result: RunResult, folder: Path, *, as_json: bool) -> None:
     if as_json:
-        click.echo(json.dumps({"run": str(folder), "reason": result.reason, **result.summary}, indent=2))
+        problem = {"problem": result.problem} if result.problem else {}
+        click.echo(json.dumps({"run": str(folder), "reason": result.reason, **problem, **result.summary}, indent=2))
     else:
-        limit = " --set run.decisions=MORE" if result.reason.endswith("decisions are learned") else " --minutes MORE"
-        more = "" if result.interrupted else limit
         if _REPORT in plugins.components("command"):
             report: click.Command = plugins.get("command", _REPORT).load_factory()  # type: ignore[assignment]
             report.main(["--", str(folder)], standalone_mode=False)
         click.echo(f"stopped: {result.reason}")
-        name = f"./{folder}" if str(folder).startswith("-") else str(folder)  # or it would be parsed as an option
-        click.echo(f"go on with: ludus resume {shlex.quote(name)}{more}")
-    context.exit(130 if result.interrupted else 0)
+        for line in _next_steps(plugins, result, folder):
+            click.echo(line)
+    if result.problem:
+        click.echo(f"error: {result.problem}", err=True)
+    context.exit(130 if result.interrupted else 1 if result.problem else 0)
+
+
+def _next_steps(plugins: Plugins, result: RunResult, folder: Path) -> Iterator[str]:
+    """Yield the commands that go on with a run, and those that show what it has learned."""
+    path = shlex.quote(f"./{folder}" if str(folder).startswith("-") else str(folder))  # or it would be an option
+    limit = " --set run.decisions=MORE" if result.reason.endswith("decisions are learned") else " --minutes MORE"
+    yield f"go on with: ludus resume {path}{'' if result.interrupted else limit}"
+    commands = plugins.components("command")
+    if not any(player["models"] for player in result.summary["players"].values()):
+        return
+    if result.playable and {"watch", "play"} <= commands.keys():
+        yield f"watch it: ludus watch {path}; play against it: ludus play {path}"
+    if "league" in commands:
+        yield f"players and ratings: ludus league {path}; curves: ludus league plot {path}"

@@ -21,6 +21,7 @@ from ludus._plugins.manager import Plugins
 from ludus.option import Check, at_least, between, name, option, optional
 
 DEFAULT_RATING = "elo"
+_MAX_EVALUATION_MATCHES = 64  # by default; more would play more matches at once than most ratings need
 _MATCHES_PER_ROW = 4  # default matches of a row per fixture; fewer spend more time on changing opponents
 
 
@@ -157,7 +158,9 @@ class EvaluationSection:
     """
 
     enabled: bool = option(True, help="Whether rating matches are played.")
-    matches: int = option(64, at_least(1), help="Matches that one evaluator steps at once.")
+    matches: int = option(
+        0, at_least(0), help="Matches that one evaluator steps at once; 0: as many as a sampler, at most 64."
+    )
     share: float = option(0.0, at_least(0), help="Maximum of rating matches per training match; 0: no limit.")
     fixture_matches: int = option(
         20,
@@ -210,6 +213,11 @@ class RunConfig:
     metrics: MetricsSection
     data: Mapping[str, Any]
     reader: ConfigReader = field(eq=False, repr=False)
+
+    @property
+    def evaluation_matches(self) -> int:
+        """Return the number of matches that an evaluator, or the final evaluation, steps at once."""
+        return self.evaluation.matches or min(self.sampling.matches, _MAX_EVALUATION_MATCHES)
 
     @property
     def learner_processes(self) -> int:

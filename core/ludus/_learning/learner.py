@@ -234,6 +234,8 @@ class Learner:
         values |= {
             "version": self.state.version,
             "decisions": self.state.decisions,
+            "received": self.state.metrics.totals.received,
+            "batch_decisions": self.state.trainer.batch_decisions,
             "queue_blocks": len(self.intake.queue),
         }
         if self.group_formation is not None:

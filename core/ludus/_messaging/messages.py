@@ -20,6 +20,7 @@ connection, so no message contains its sender, which could be forged.
     coordinator → service       Welcome, Stop
     launcher    → learner       SamplerLeft (on behalf of the sampler)
     launcher    → coordinator   MetricsReport (likewise, without values)
+    any worker  → launcher      Activity (to the one that supervises it)
 """
 
 from __future__ import annotations
@@ -87,6 +88,15 @@ class Heartbeat:
     """Reports how much useful work a worker has done; a worker that hangs sends the same count."""
 
     count: int
+
+
+@frozen(kw_only=True)
+class Activity:
+    """Reports what a worker is busy with until its next message, see `ludus.activity`; launchers receive it."""
+
+    text: str
+    done: int
+    total: int
 
 
 @frozen(kw_only=True)

@@ -15,7 +15,7 @@ from ludus._plugins.manager import Plugins, load_plugins
 from ludus._run.factories import learned_role, make_algorithm, make_environment, player_role
 from ludus._training_budget import TrainingBudget
 from ludus.algorithm import Algorithm
-from ludus.environment import EnvironmentSpec, Role
+from ludus.environment import Environment, EnvironmentSpec, Playable, Role
 from ludus.interface import Interface
 from ludus.launcher import WorkerEnv
 from ludus.service import ServiceEndpoint
@@ -46,6 +46,7 @@ class RunContext:
         run_dir: The run folder.
         session: Number of the session, increased by every start of the run or of a worker; part of random seeds.
         sockets: Private folder for the sockets of services; None in a single-process run.
+        known_spec: Specification of the environment, where it is known already: otherwise one environment is made.
     """
 
     config: RunConfig
@@ -53,6 +54,7 @@ class RunContext:
     run_dir: Path
     session: int = 0
     sockets: Path | None = None
+    known_spec: EnvironmentSpec | None = None
 
     @classmethod
     def load(cls, env: WorkerEnv) -> RunContext:
@@ -65,12 +67,21 @@ class RunContext:
         config = load_config(env.run_dir / "run.toml", plugins=plugins)
         return cls(config=config, plugins=plugins, run_dir=env.run_dir, session=env.session, sockets=env.sockets)
 
-    @cached_property
+    @property
     def spec(self) -> EnvironmentSpec:
         """Return the specification of the run's environment."""
+        return self._closed_environment.spec if self.known_spec is None else self.known_spec
+
+    @property
+    def is_playable(self) -> bool:
+        """Return whether a person can watch and play the run's environment in a terminal."""
+        return isinstance(self._closed_environment, Playable)
+
+    @cached_property
+    def _closed_environment(self) -> Environment:
         environment = make_environment(self.config.environment, 1)
         close_environment(environment)
-        return environment.spec
+        return environment
 
     @property
     def budget(self) -> TrainingBudget:

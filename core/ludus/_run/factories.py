@@ -21,6 +21,7 @@ from ludus._config.sections import (
 )
 from ludus._plugins.error_wrapping import wrap_errors
 from ludus._plugins.manager import Plugins
+from ludus.activity import MAKING_GAMES, report_activity
 from ludus.agent import Agent
 from ludus.algorithm import Algorithm, AlgorithmContext
 from ludus.environment import Environment, EnvironmentSpec, Role
@@ -45,6 +46,7 @@ def make_environment(selected: SelectedComponent, num_matches: int) -> Environme
         PluginError: The factory raised.
         ContractError: The environment has another number of matches.
     """
+    report_activity(MAKING_GAMES, 0, num_matches)
     environment: Environment = make(selected, num_matches=num_matches)
     with wrap_errors(_describe(selected)):
         if environment.num_matches != num_matches:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Sequence
+
+from attrs import define, field
 
 from ludus._league.coordinator import Coordinator
 from ludus._league.league import League
@@ -15,6 +18,7 @@ from ludus._sampling.evaluation import play_out
 from ludus.matchmaker import PlayerView
 
 _REASON = "final evaluation"
+_PROGRESS_INTERVAL_S = 30.0
 
 
 def play_final_evaluation(
@@ -22,7 +26,8 @@ def play_final_evaluation(
 ) -> None:
     """Play the final matches on paired seeds, from every seat, and commit their results.
 
-    A model plays in one team; its opponent fills all others that it can.
+    A model plays in one team; its opponent fills all others that it can. No environment is made if there is nothing to
+    play.
 
     Args:
         run: The run.
@@ -30,27 +35,54 @@ def play_final_evaluation(
         stop: Called before every tick; a true value ends the evaluation, and drops the matches of the current pair.
         print_line: Prints one line for the user.
     """
-    evaluation, league = run.config.evaluation, coordinator.league
-    environment = make_environment(run.config.environment, max(1, min(evaluation.final_matches, evaluation.matches)))
-    spec = environment.spec
+    spec, league, matches = run.spec, coordinator.league, run.config.evaluation.final_matches
     rotations = spec.num_teams if coordinator.evaluation.rotates_teams else 1
-    matches_per_fixture = -(-evaluation.final_matches // rotations)
-    cache = make_actor_cache(run, "final", spec, environment.num_matches)
+    matches_per_fixture = -(-matches // rotations)
+    pairs = list(_final_pairs(coordinator, matches_per_fixture)) if spec.num_teams > 1 else []
+    if not pairs or stop():
+        return
+    num_matches = min(rotations * matches_per_fixture, run.config.evaluation_matches)
+    environment = make_environment(run.config.environment, num_matches)
+    cache = make_actor_cache(run, "final", spec, num_matches)
     try:
-        for player, opponent in _final_pairs(coordinator, matches_per_fixture) if spec.num_teams > 1 else ():
+        for player, opponent in pairs:
             if stop():
                 break
-            print_line(f"{_REASON}: {player.models[-1]} against {opponent}, {evaluation.final_matches} matches")
+            subject = f"{_REASON}: {player.models[-1]} against {opponent}"
+            print_line(f"{subject}, {matches} matches")
             by_team = _seat_all_teams(league, player, opponent)
             fixtures = coordinator.evaluation.create(by_team, matches_per_fixture, reason=_REASON)
             results = play_out(
-                environment, fixtures, lambda fixture, seat: cache.resolve(fixture, seat, spec), stop=stop
+                environment,
+                fixtures,
+                lambda fixture, seat: cache.resolve(fixture, seat, spec),
+                stop=stop,
+                on_progress=_Progress(subject, print_line).show,
             )
             if results:  # otherwise the fixtures are not committed either
                 league.record({name: results[name] for name in ("fixture", "number", "ticks", "outcome")})
                 coordinator.commit()
+    except KeyboardInterrupt:  # between two starts of matches
+        if not stop():
+            raise
     finally:
         close_environment(environment)
+
+
+@define
+class _Progress:
+    """Prints from time to time how many matches of a pair have ended."""
+
+    subject: str
+    print_line: Callable[[str], None]
+    _started_s: float = field(init=False, factory=time.monotonic)
+    _printed_s: float = field(init=False, factory=time.monotonic)
+
+    def show(self, ended: int, total: int) -> None:
+        now_s = time.monotonic()
+        if now_s - self._printed_s >= _PROGRESS_INTERVAL_S:
+            self._printed_s = now_s
+            self.print_line(f"{self.subject}: {ended} of {total} matches after {now_s - self._started_s:.0f} s")
 
 
 def _seat_all_teams(league: League, player: PlayerView, opponent: str) -> tuple[str, ...]:

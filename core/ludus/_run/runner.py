@@ -45,7 +45,7 @@ def train(
     path = run_dir / "run.toml"
     with _wrap_storage_errors(run_dir):
         keep_file = _check_new_run_folder(run_dir, config)
-    run = RunContext(config=config, plugins=plugins, run_dir=run_dir)
+    run = RunContext(config=config, plugins=plugins, run_dir=run_dir, session=1)
     check_run(run)
     text = dump_config(config)
     meta = {"seed": config.run.seed, "environment": config.environment.name, "config": text}
@@ -77,7 +77,8 @@ def resume(
         if not path.exists() and store.meta("config"):  # an earlier process was killed before it wrote the file
             write_durably(path, store.meta("config").encode())
         config = load_config(path, overrides=overrides, plugins=plugins)
-        run = RunContext(config=config, plugins=plugins, run_dir=run_dir)
+        number = int(store.counters().get("sessions", 0)) + 1
+        run = RunContext(config=config, plugins=plugins, run_dir=run_dir, session=number)
         check_run(run, store)
         _check_limits(run, store, overrides)
         before = path.read_bytes()

@@ -8,13 +8,13 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any
 
-from attrs import define, evolve, field
+from attrs import define, field
 
 from ludus._config.run_config import find_unused_schedules
 from ludus._config.section_reader import SelectedComponent
-from ludus._config.sections import RunConfig
 from ludus._league.coordinator import Coordinator
 from ludus._messaging.in_process import InProcessPool
+from ludus._run.activity_log import ActivityLog, explain_idle_learners
 from ludus._run.context import RunContext
 from ludus._run.coordinator_factory import make_coordinator
 from ludus._run.factories import make
@@ -24,6 +24,7 @@ from ludus._run.threads import configure_process
 from ludus._run.worker_factories import make_worker
 from ludus._run.worker_plan import plan_workers
 from ludus._store.store import Store
+from ludus.activity import listen
 from ludus.errors import LudusError, RunError, WorkerError
 from ludus.launcher import Launcher, Link, Session, Worker, WorkerContext, WorkerPool
 from ludus.signals import on_signal
@@ -31,6 +32,7 @@ from ludus.signals import on_signal
 #: Options that set or raise a training budget, for messages.
 BUDGET_OPTIONS = "--minutes or --set run.decisions="
 _STOP_TIMEOUT_S = 30.0
+_END_TIMEOUT_S = 45.0  # from a signal to the end of the session; then what still runs is interrupted
 _RECEIVE_TIMEOUT_S = 0.05
 
 
@@ -42,11 +44,15 @@ class RunResult:
         reason: Why it stopped.
         summary: State of the league at the end, as JSON values.
         interrupted: Whether a signal stopped it.
+        problem: Why nothing was learned; empty if something was, or if a signal stopped it.
+        playable: Whether a person can watch and play the environment in a terminal.
     """
 
     reason: str
     summary: dict[str, Any]
     interrupted: bool = False
+    problem: str = ""
+    playable: bool = False
 
 
 def _ignore_os_errors(print_line: Callable[[str], None]) -> Callable[[str], None]:
@@ -78,6 +84,11 @@ class RunSession:
     _signal: str = field(init=False, default="")  # name of the signal that stops the session
     _stop_reason: str = field(init=False, default="")
     _failure: LudusError | None = field(init=False, default=None)
+    _activities: ActivityLog = field(init=False)
+    _learned_before: int | None = field(init=False, default=None)  # decisions; None if nothing is left to train
+
+    def __attrs_post_init__(self) -> None:
+        self._activities = ActivityLog(self.context.config.environment.name, self.print_line, lambda: self._signal)
 
     def run(self, displays: Sequence[SelectedComponent]) -> RunResult:
         """Run until a limit is reached, a signal arrives or an error occurs.
@@ -88,26 +99,24 @@ class RunSession:
         Raises:
             LudusError: The run cannot go on.
         """
-        config = self._begin()
+        config = self.context.config
+        self._begin()
         self._reporter = MetricReporter(config, self.context.plugins, self.context.run_dir, self.print_line)
         try:
             self._reporter.open_sinks((*config.metrics.sinks, *displays))
             if problem := find_unused_schedules(config):
                 self.print_line(f"{problem} — give one with {BUDGET_OPTIONS}")
-            with on_signal(self._stop_on_signal):
+            with on_signal(self._stop_on_signal, timeout_s=_END_TIMEOUT_S), listen(self._activities.show):
                 return self._train_and_evaluate()
         finally:
             self._reporter.close()
 
-    def _begin(self) -> RunConfig:
-        """Count the session, commit the tables of its players, and return the configuration."""
-        number = int(self.store.counters().get("sessions", 0)) + 1
-        self.context = evolve(self.context, session=number)
-        self.store.set_counter("sessions", number)
+    def _begin(self) -> None:
+        """Count the session, and commit the tables of its players."""
+        self.store.set_counter("sessions", self.context.session)
         players = self.context.config.data["players"]
         self.store.set_meta("players", {**self.store.meta("players", {}), **players})
         self.store.commit()
-        return self.context.config
 
     def _train_and_evaluate(self) -> RunResult:
         worker_pool = self._start_in_process() if self.context.config.run.workers == 0 else self._launch()
@@ -122,7 +131,8 @@ class RunSession:
         if not self._signal:
             play_final_evaluation(self.context, coordinator, stop=lambda: self._signal, print_line=self.print_line)
         self._reporter.report(coordinator)
-        return RunResult(reason, summarize(coordinator), bool(self._signal))
+        problem = "" if self._signal else explain_idle_learners(coordinator, self._learned_before)
+        return RunResult(reason, summarize(coordinator), bool(self._signal), problem, self.context.is_playable)
 
     # -- workers -----------------------------------------------------------------------------------------------
 
@@ -134,7 +144,7 @@ class RunSession:
         def make_in_process(name: str, link: Link) -> Worker:
             return make_worker(self.context, name, WorkerContext(link=link, clock=time.monotonic))
 
-        return InProcessPool(plan_workers(config, cores=1), make_in_process)
+        return InProcessPool(plan_workers(config, cores=1, num_teams=self.context.spec.num_teams), make_in_process)
 
     def _launch(self) -> WorkerPool:
         """Start a process for every worker."""
@@ -149,7 +159,7 @@ class RunSession:
             restarts=config.run.restarts,
             print_line=self.print_line,
         )
-        return launcher.launch(session, plan_workers(config, launcher.cores))
+        return launcher.launch(session, plan_workers(config, launcher.cores, num_teams=self.context.spec.num_teams))
 
     # -- training ----------------------------------------------------------------------------------------------
 
@@ -160,6 +170,8 @@ class RunSession:
         coordinator.dry_run()
         coordinator.start()
         self.started = True
+        if not coordinator.stop_reason:
+            self._learned_before = coordinator.league.decisions
         while not (self._signal or self._failure):
             exchange()
             coordinator.membership.forget_unsaved(worker_pool.alive)
@@ -193,14 +205,23 @@ class RunSession:
 
     @contextmanager
     def _stop_on_error(self) -> Iterator[None]:
-        """Store an error and stop the session, so that learners can save; raise it at once if they cannot."""
+        """Store an error and stop the session, so that learners can save; raise it at once if they cannot.
+
+        After a signal no error is stored: Ctrl-C also ends the processes of a game, which fails then.
+        """
         try:
             yield
+        except KeyboardInterrupt:  # of `on_signal` or `ActivityLog`, in the middle of something that takes long
+            if not self._signal:
+                raise
         except LudusError as error:
             self.store.check_folder()  # a moved folder is the cause of the error, and nothing can be saved
             if isinstance(error, RunError):  # the disk or a file of the run
                 raise
-            self._failure = self._failure or error
+            if self._signal:
+                self.print_line(f"{error}, after {self._signal}")
+            else:
+                self._failure = self._failure or error
 
     def _stop_on_signal(self, name: str) -> None:
         self._signal = name

@@ -13,6 +13,7 @@ from ludus._learning.learner import Learner
 from ludus._learning.state import LearnerOptions
 from ludus._plugins.error_wrapping import close_environment
 from ludus._run.context import RunContext
+from ludus._run.deferred_environment import DeferredEnvironment
 from ludus._run.factories import (
     make_algorithm,
     make_environment,
@@ -80,14 +81,15 @@ def make_sampler(run: RunContext, name: str, worker: WorkerContext) -> Sampler:
 
 def make_evaluator(run: RunContext, name: str, worker: WorkerContext) -> Sampler:
     """Make an evaluator, which plays rating matches between frozen models and anchors."""
-    matches = run.config.evaluation.matches
+    matches = run.config.evaluation_matches
     lane = min(matches, run.config.evaluation.fixture_matches)
     return _make_sampler(run, name, worker, kind="eval", matches=matches, lane=lane)
 
 
 def _make_sampler(run: RunContext, name: str, worker: WorkerContext, *, kind: str, matches: int, lane: int) -> Sampler:
     players = run.config.players if kind == "train" else ()
-    environment = make_environment(run.config.environment, matches)
+    make = partial(make_environment, run.config.environment, matches)
+    environment = DeferredEnvironment(run.spec, matches, make) if kind == "eval" else make()
     spec, memory = environment.spec, worker.memory
     try:
         return Sampler(

@@ -31,12 +31,13 @@ def count_samplers(config: RunConfig, cores: float) -> int:
     return max(1, (int(cores) - reserved - bool(inference_service(config))) // run.sampler_threads)
 
 
-def plan_workers(config: RunConfig, cores: float) -> list[WorkerSpec]:
+def plan_workers(config: RunConfig, cores: float, *, num_teams: int = 2) -> list[WorkerSpec]:
     """Return the workers of a run in the order in which they are started.
 
     Args:
         config: The run's configuration.
         cores: Number of processor cores that all workers share.
+        num_teams: Number of teams of a match; a game of one team has no rating matches.
     """
     run, service = config.run, inference_service(config)
     samplers = count_samplers(config, cores)
@@ -51,6 +52,6 @@ def plan_workers(config: RunConfig, cores: float) -> list[WorkerSpec]:
     if service:
         workers.append(WorkerSpec(service, run.sampler_threads))
     workers += [WorkerSpec(f"sampler-{i}", run.sampler_threads) for i in range(max(samplers, 1))]
-    if config.evaluation.enabled:
+    if config.evaluation.enabled and num_teams > 1:
         workers.append(WorkerSpec("evaluator-0", 1))
     return workers

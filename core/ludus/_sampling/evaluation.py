@@ -23,6 +23,7 @@ def play_out(
     resolve: ResolveSeat,
     *,
     stop: Callable[[], object] = lambda: None,
+    on_progress: Callable[[int, int], None] = lambda _ended, _total: None,
 ) -> dict[str, np.ndarray]:
     """Play all matches of the fixtures.
 
@@ -31,6 +32,7 @@ def play_out(
         fixtures: The fixtures.
         resolve: Returns actor and slot of a seat of a fixture, see `MatchEngine`.
         stop: Called before every tick; a true result ends the evaluation.
+        on_progress: Called with the number of matches that have ended, and of all, when some end.
 
     Returns:
         Arrays over all matches, see `MatchEngine.on_results`. Empty if `stop` ended the evaluation: the matches that
@@ -48,13 +50,15 @@ def play_out(
     )
     for fixture in fixtures:
         engine.add_fixture(fixture)
-    missing, num_read, ticks = sum(fixture.matches for fixture in fixtures), 0, 0
+    missing, num_read, ticks = (total := sum(fixture.matches for fixture in fixtures)), 0, 0
     while missing:
         if stop():
             return {}
         engine.step()
         ended = sum(arrays["number"].size for arrays in results[num_read:])
         missing, num_read, ticks = missing - ended, len(results), 0 if ended else ticks + 1
+        if ended:
+            on_progress(total - missing, total)
         if ticks > _MAX_TICKS_WITHOUT_END:
             raise ContractError(
                 f"environment {environment.spec.name!r}: no match ended for a million ticks; expected every match to "

@@ -6,6 +6,7 @@ go in; results go to a callback.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -17,9 +18,12 @@ from ludus._sampling.actor_calls import ActorCalls, OpponentValues
 from ludus._sampling.fixture_scheduling import FixtureScheduler, ResolveSeat, Seating, lane_numbers
 from ludus._sampling.match_state import RunningMatches, SeatTotals, TickChecks
 from ludus._sampling.seats import Actor, ValueObserver
+from ludus.activity import STARTING_MATCHES, report_activity
 from ludus.environment import Environment, Tick
 from ludus.errors import ContractError, LudusError
 from ludus.records import Fixture
+
+_SLOW_START_S = 1.0
 
 
 @define(eq=False)
@@ -54,6 +58,7 @@ class MatchEngine:
     _actors: ActorCalls = field(init=False)
     _actions: Mapping[str, np.ndarray] = field(init=False)
     _tick: Tick | None = field(init=False, default=None)
+    _starts_slowly: bool = field(init=False, default=True)  # whether matches took long to start, or may do so
     _has_seat_endings: bool = field(init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -161,7 +166,11 @@ class MatchEngine:
         self._totals.reset(indices)
         self._actors.start_matches(indices)
         seeds, scenarios = self._scheduler.seeds(indices), self._scheduler.scenarios(indices)
+        if self._starts_slowly:
+            report_activity(STARTING_MATCHES, 0, indices.size)
+        started_s = time.monotonic()
         self._tick = self._call_environment("reset", seeds, indices=indices, scenarios=scenarios)
+        self._starts_slowly = time.monotonic() - started_s > _SLOW_START_S
 
     def _end_seats(self, indices: np.ndarray, tick: Tick) -> None:
         """Call the actors of all seats that end on this tick: alone, or with the matches at `indices`."""

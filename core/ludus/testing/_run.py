@@ -88,13 +88,14 @@ def check_run(path: str | Path, *, overrides: Sequence[str] = (), plugins: Plugi
         yield Finding("warn", "configuration", problem)
     subject = f"environment {config.environment.name}"
     try:
-        environment = make_environment(config.environment, NUM_MATCHES)
+        environment = make_environment(config.environment, min(NUM_MATCHES, config.sampling.matches))
     except LudusError as error:
         yield Finding("fail", subject, str(error))
         return
     try:
         yield from _findings(subject, _check_environment(environment, config.run.seed))
-        yield from _check_components(RunContext(config=config, plugins=plugins, run_dir=Path()), environment)
+        context = RunContext(config=config, plugins=plugins, run_dir=Path(), known_spec=environment.spec)
+        yield from _check_components(context, environment)
     finally:
         close_environment(environment)
 
@@ -143,10 +144,12 @@ def _check_plugins(plugins: Plugins) -> Iterator[Finding]:
 
 def _check_environment(environment: Environment, seed: int) -> Iterator[str]:
     """Check the specification, and every tick of a rollout with random legal actions."""
-    environment.reset(match_seeds(seed, np.arange(NUM_MATCHES)))  # spaces may be known only after the first reset
+    environment.reset(
+        match_seeds(seed, np.arange(environment.num_matches))
+    )  # spaces may be known only after the first reset
     spec = environment.spec
     check_spec(spec)
-    checker = TickChecker(spec=spec, num_matches=NUM_MATCHES, max_idle_ticks=MAX_TICKS)
+    checker = TickChecker(spec=spec, num_matches=environment.num_matches, max_idle_ticks=MAX_TICKS)
     rollout = start_rollout(environment, seed, checker)
     for _ in range(_TICKS):
         rollout.step()
@@ -229,8 +232,8 @@ def _check_scenarios(scenarios: Iterable[Scenario], environment: Environment, se
         groups.setdefault((scenario.name, *sorted(scenario.parameters)), []).append(scenario)
     for key, group in groups.items():
         if key != ("default",):
-            seeds = match_seeds(seed, np.arange(NUM_MATCHES))
-            environment.reset(seeds, scenarios=list(islice(cycle(group), NUM_MATCHES)))
+            seeds = match_seeds(seed, np.arange(environment.num_matches))
+            environment.reset(seeds, scenarios=list(islice(cycle(group), environment.num_matches)))
 
 
 def _check_pool_changes(matchmaker: Matchmaker, player: str, league: FakeLeague) -> None:

@@ -112,7 +112,7 @@ def check_player(player: PlayerConfig, environment: Environment, context: RunCon
         check_fields(algorithm)
     trainer = algorithm.make_trainer(seed=run.seed, device=run.device)
     weights = trainer.weights()
-    actor = make_live_actor(context, "check", player.name, environment.spec, NUM_MATCHES)
+    actor = make_live_actor(context, "check", player.name, environment.spec, environment.num_matches)
     actor.load(weights, 0)
     _add_checks(actor, algorithm, player, role)
     batch = _record_batch(environment, actor, raw_role, run.seed)
@@ -183,9 +183,9 @@ def _record_batch(environment: Environment, actor: LiveActor, learned: Role, see
         environment=environment,
         resolve=lambda _fixture, seat: (actors[seats[seat]], 0),
         on_results=lambda _results: None,
-        matches_per_lane=NUM_MATCHES,
+        matches_per_lane=environment.num_matches,
     )
-    matches = NUM_MATCHES * MAX_TICKS  # more than can end
+    matches = environment.num_matches * MAX_TICKS  # more than can end
     fixture = Fixture(id=1, kind="train", player="", participants=seats, seed=seed, matches=matches, reason="check")
     engine.add_fixture(fixture)
     for _ in range(MAX_TICKS):
@@ -206,7 +206,9 @@ def _describe_metrics(result: UpdateResult) -> str:
 def start_rollout(environment: Environment, seed: int, check: TickCheck | None = None) -> Rollout:
     """Start a rollout with random legal actions."""
     choose = SeededActions(spec=environment.spec)
-    return Rollout(environment=environment, seed=seed, sequences=range(NUM_MATCHES), choose=choose, check=check)
+    return Rollout(
+        environment=environment, seed=seed, sequences=range(environment.num_matches), choose=choose, check=check
+    )
 
 
 def describe_spaces(role: Role) -> str:

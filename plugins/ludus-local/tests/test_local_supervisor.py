@@ -13,7 +13,7 @@ import time
 
 import pytest
 from attrs import evolve
-from ludus._messaging.messages import CheckpointAck, Heartbeat, ResultsAck, Stop
+from ludus._messaging.messages import Activity, CheckpointAck, Heartbeat, ResultsAck, Stop
 from ludus.errors import WorkerError
 from ludus.launcher import COORDINATOR, Session, WorkerSpec
 from ludus_local.launcher import LocalLauncher, LocalWorkerPool
@@ -258,7 +258,46 @@ def test_a_silent_worker_is_killed_and_restarted(supervise):
     supervisor.check(last_seen_s={"sampler-0": time.monotonic() - 70.0}, errors={})
     assert supervisor.pids["sampler-0"] != first
     assert not is_alive(first)
-    assert re.match("sampler-0: was silent for 7[0-9] s and was killed — restarted; see ", lines[0])
+    assert lines[0].startswith("sampler-0: no message for 60 s; raise run.stall_s if ")
+    assert re.match("sampler-0: was silent for 7[0-9] s and was killed — restarted; see ", lines[1])
+
+
+def test_a_worker_that_starts_matches_may_be_silent_for_longer(supervise, monkeypatch):
+    """One line states what takes long and which options change that, before the worker is killed."""
+    monkeypatch.setattr("ludus_local.supervisor._START_TIMEOUT_S", 300.0)
+    supervisor, lines = supervise(stall_s=60.0)
+    first = supervisor.pids["sampler-0"]
+    supervisor._workers["sampler-0"].started_s -= 1000
+    seen = {"sampler-0": time.monotonic() - 500.0}
+
+    def report(done, *, silent_s, busy_s):
+        supervisor.record_activity("sampler-0", Activity(text="starting matches", done=done, total=4))
+        supervisor._activities._reported["sampler-0"].last_s -= silent_s
+        supervisor._activities._reported["sampler-0"].since_s = time.monotonic() - busy_s
+        supervisor.check(last_seen_s=seen, errors={})
+
+    report(0, silent_s=20.0, busy_s=20.0)
+    assert lines == []
+    report(1, silent_s=70.0, busy_s=90.0)  # longer than run.stall_s
+    report(2, silent_s=290.0, busy_s=400.0)
+    (line,) = lines
+    assert re.match("sampler-0: starting matches takes long, 1 of 4 in 9[0-9] s — ", line)
+    assert all(option in line for option in ("sampling.matches", "environment.*.workers", "run.stall_s"))
+    assert supervisor.pids["sampler-0"] == first
+    report(2, silent_s=310.0, busy_s=400.0)
+    assert supervisor.pids["sampler-0"] != first
+    assert re.match("sampler-0: was silent for 31[0-9] s and was killed — restarted; see ", lines[1])
+
+
+def test_another_message_ends_an_activity(supervise):
+    """Then the usual limit applies."""
+    supervisor, _ = supervise(stall_s=60.0)
+    first = supervisor.pids["sampler-0"]
+    supervisor._workers["sampler-0"].started_s -= 1000
+    supervisor.record_activity("sampler-0", Activity(text="starting matches", done=0, total=4))
+    supervisor._activities._reported["sampler-0"].last_s -= 100
+    supervisor.check(last_seen_s={"sampler-0": time.monotonic() - 70.0}, errors={})
+    assert supervisor.pids["sampler-0"] != first
 
 
 def test_a_worker_that_starts_may_be_silent_for_longer(supervise, monkeypatch):
@@ -471,7 +510,7 @@ def test_clients_of_a_starting_service_are_not_killed(supervise_service):
     supervisor._service_stalled_s -= 70.0
     supervisor.check(last_seen_s={"sampler-0": spoke, "service-x": time.monotonic()}, errors={})
     assert supervisor.pids["sampler-0"] != first
-    assert len(lines) == 1
+    assert len(lines) == 2
 
 
 def mark_connected(supervisor):

@@ -87,7 +87,7 @@ def test_a_stopped_worker_exits_without_acknowledgements(monkeypatch):
 @pytest.fixture
 def alone(monkeypatch):
     """Keep the settings of the test process."""
-    monkeypatch.setattr(worker_module.signal, "signal", lambda *_: None)
+    monkeypatch.setattr(worker_module, "protect_worker", lambda: None)
     monkeypatch.setattr(worker_module, "die_with_parent", lambda pid: None)
     monkeypatch.setattr(worker_module, "set_process_title", lambda title: None)
 

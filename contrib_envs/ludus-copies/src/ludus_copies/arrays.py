@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import functools
 import importlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
 from attrs import define
+from ludus.activity import MAKING_GAMES, STARTING_MATCHES, track
 from ludus.environment import EnvironmentSpec, RoleTick, Scenario, Tick, allocate_tick
 from ludus.spaces import action_dtype, action_width
 
@@ -177,9 +178,9 @@ class GameBatch:
         for index, game in enumerate(games):
             game.bind(arrays.match(index))
 
-    def reset(self, starts: Iterable[MatchStart]) -> None:
+    def reset(self, starts: Sequence[MatchStart]) -> None:
         """Start some matches and leave the others as they are."""
-        for start in starts:
+        for start in track(STARTING_MATCHES, starts):
             for array in (*self._cleared_by_step, *self._cleared_by_reset):
                 array[start.index] = 0
             self._games[start.index].reset(start.seed, start.scenario)
@@ -201,6 +202,18 @@ class GameBatch:
         """Close all games."""
         for game in self._games:
             game.close()
+
+
+def make_games(factory: str, options: Mapping[str, Any], count: int) -> list[ScalarGame]:
+    """Make several games one after another; if one fails, the others are closed."""
+    games: list[ScalarGame] = []
+    try:
+        games.extend(make_game(factory, options) for _ in track(MAKING_GAMES, range(count)))
+    except BaseException:
+        for game in games:
+            game.close()
+        raise
+    return games
 
 
 def make_game(factory: str, options: Mapping[str, Any]) -> ScalarGame:

@@ -11,7 +11,7 @@ from ludus.environment import Role, Scenario, Tick, checked_scenarios
 from ludus.errors import ContractError
 from ludus.spaces import is_continuous, label_sizes
 
-from ludus_copies.arrays import BatchArrays, GameBatch, MatchStart, allocate, make_game
+from ludus_copies.arrays import BatchArrays, GameBatch, MatchStart, allocate, make_games
 from ludus_copies.workers import ProcessPool
 
 
@@ -23,7 +23,7 @@ class Copies:
         options: Keyword arguments of that callable; JSON values if there are workers.
         num_matches: B.
         workers: Number of worker processes that share the matches; 0 plays all matches in this process.
-        timeout_s: Timeout of a worker for one step, for a set of resets, and for its start, which may take a minute.
+        timeout_s: Timeout of a worker for one step, one start of a match, and making one game, which may take a minute.
 
     Raises:
         WorkerError: A worker process could not be started, failed, died or timed out.
@@ -34,13 +34,13 @@ class Copies:
     ) -> None:
         if num_matches < 1 or workers < 0:
             raise ContractError(f"expected num_matches ≥ 1 and workers ≥ 0, got {num_matches} and {workers}")
-        game = make_game(factory, options)
-        self.spec = game.spec
+        games = make_games(factory, options, 1 if workers else num_matches)
+        self.spec = games[0].spec
         self.num_matches = num_matches
         self._games: GameBatch | ProcessPool
+        masked = games[0].masked_roles
         if workers:
-            masked = game.masked_roles
-            game.close()
+            games[0].close()
             self._games = ProcessPool(
                 factory,
                 options,
@@ -51,8 +51,7 @@ class Copies:
             )
             self._arrays = self._games.arrays
         else:
-            games = [game, *(make_game(factory, options) for _ in range(1, num_matches))]
-            self._arrays = allocate(self.spec, game.masked_roles, num_matches=num_matches)
+            self._arrays = allocate(self.spec, masked, num_matches=num_matches)
             self._games = GameBatch(games, self._arrays)
         self._legality_checks = [
             _LegalityCheck(role, self._arrays) for role in self.spec.roles if not is_continuous(role.action_space)

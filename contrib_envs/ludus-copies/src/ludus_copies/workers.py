@@ -2,8 +2,9 @@
 
 A request is one byte: ``s`` for a step, or ``r`` for resets, followed by a length (4 bytes, big endian) and a JSON list
 of [match index in the slice, seed, scenario name, scenario parameters]. The reply is ``.`` after success, or ``!`` and
-an error message up to the end of the stream. The first message, framed like a reset, holds the parameters of the games;
-the worker replies to it as to a request.
+an error message up to the end of the stream. While a worker makes games or starts matches, ``+`` and a frame of the
+arguments of `ludus.activity.report_activity` come before the reply, at most once a second. The first message, framed
+like a reset, holds the parameters of the games; the worker replies to it as to a request.
 """
 
 from __future__ import annotations
@@ -23,10 +24,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from ludus.activity import listen, report_activity
 from ludus.environment import Scenario
 from ludus.errors import WorkerError
 
-from ludus_copies.arrays import BatchArrays, GameBatch, MatchStart, allocate, make_game
+from ludus_copies.arrays import BatchArrays, GameBatch, MatchStart, allocate, make_games
 
 _CLOSE_TIMEOUT_S = 5.0
 _START_TIMEOUT_S = 60.0  # time to start an interpreter and import the game, also if steps are fast
@@ -41,7 +43,7 @@ class ProcessPool:
         layout: Allocates the arrays, in ``buffer`` if one is given.
         num_matches: B.
         workers: At least 1, at most B.
-        timeout_s: Timeout of a reply; for the first one, before which games are made, at least a minute.
+        timeout_s: Timeout of a reply, or between two reports before it; for the first game at least a minute.
     """
 
     def __init__(
@@ -158,7 +160,8 @@ class _Worker:
             WorkerError: The worker failed, died, or timed out.
         """
         try:
-            reply = self._socket.recv(1)
+            while (reply := self._socket.recv(1)) == b"+":
+                report_activity(*self._receive_frame())
         except ConnectionResetError:
             reply = b""
         except TimeoutError:
@@ -171,6 +174,18 @@ class _Worker:
                 raise self._error("failed: " + stream.read().decode(errors="replace"))
         if reply != b".":
             raise self._error(f"died ({self._death()}); the game's library may have crashed, see its messages above")
+
+    def _receive_frame(self) -> Any:
+        return json.loads(self._receive(int.from_bytes(self._receive(4), "big")))
+
+    def _receive(self, size: int) -> bytes:
+        data = b""
+        while len(data) < size:
+            part = self._socket.recv(size - len(data))
+            if not part:
+                raise ConnectionResetError
+            data += part
+        return data
 
     def _death(self) -> str:
         if not self.wait_for_exit(time.monotonic() + _CLOSE_TIMEOUT_S):
@@ -218,7 +233,11 @@ def _child_environment() -> dict[str, str]:
 
 def serve(*, descriptor: int, memory: int) -> None:
     """Serve requests on the socket of a descriptor until the other end closes it."""
-    with socket.socket(fileno=descriptor) as near, near.makefile("rb") as stream:
+
+    def report(*activity: Any) -> None:
+        near.sendall(b"+" + _frame(activity))
+
+    with socket.socket(fileno=descriptor) as near, near.makefile("rb") as stream, listen(report):
         games = None
         try:
             games = _make_games(_read_json(stream), memory)
@@ -248,7 +267,7 @@ def _scenario(name: str, parameters: dict[str, float]) -> Scenario:
 
 
 def _make_games(order: dict[str, Any], memory: int) -> GameBatch:
-    copies = [make_game(order["factory"], order["options"]) for _ in range(order["low"], order["high"])]
+    copies = make_games(order["factory"], order["options"], order["high"] - order["low"])
     buffer = mmap.mmap(memory, 0)
     arrays = allocate(copies[0].spec, copies[0].masked_roles, num_matches=order["num_matches"], buffer=buffer)
     if arrays.layout != order["layout"]:

@@ -13,7 +13,19 @@ import zmq
 from attrs import define, evolve, field, frozen
 from ludus.errors import WorkerError
 from ludus.launcher import COORDINATOR, Session, WorkerSpec
-from ludus.wire import Credit, Failure, Fixtures, Heartbeat, Hello, Message, MetricsReport, ResultsAck, Segments, Stop
+from ludus.wire import (
+    Activity,
+    Credit,
+    Failure,
+    Fixtures,
+    Heartbeat,
+    Hello,
+    Message,
+    MetricsReport,
+    ResultsAck,
+    Segments,
+    Stop,
+)
 from ludus.workers import remote_sampler_spec
 from ludus_local.block_transfer import encode_block
 from ludus_local.link import HostLink
@@ -186,6 +198,9 @@ class HostAgent:
             WorkerError: A worker has failed, and a restart would not help.
         """
         for worker, message in self._endpoint.receive(0.0):
+            if isinstance(message, Activity):
+                self._supervisor.record_activity(worker, message)
+                continue
             self._handle_worker(worker, message)
             if worker in self.workers and not isinstance(message, Failure):  # failures are handled on this host
                 yield COORDINATOR, worker, message

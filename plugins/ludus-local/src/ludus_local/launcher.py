@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ludus.launcher import COORDINATOR, Session, WorkerSpec
-from ludus.wire import CheckpointAck, Heartbeat, ResultsAck, Stop
+from ludus.wire import Activity, CheckpointAck, Heartbeat, ResultsAck, Stop
 
 from ludus_local.memory import remove, shared_path
 from ludus_local.process import available_cores
@@ -94,7 +94,9 @@ class LocalWorkerPool:
         for peer, message in messages:
             if isinstance(message, Heartbeat) and message.count and serves(peer):
                 self._supervisor.record_progress(peer)
-        return messages
+            elif isinstance(message, Activity):
+                self._supervisor.record_activity(peer, message)
+        return [(peer, message) for peer, message in messages if not isinstance(message, Activity)]
 
     def check(self, *, last_seen_s: Mapping[str, float], errors: dict[str, str]) -> None:
         """Restart workers that ended or hang.

@@ -8,11 +8,13 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from attrs import define, field
+from attrs import Factory, define, field
 from ludus.errors import WorkerError
 from ludus.launcher import Session, WorkerSpec
 from ludus.recovery import RestartHistory
+from ludus.wire import Activity
 
+from ludus_local.activities import Activities
 from ludus_local.process import (
     LocalProcess,
     WorkerCommand,
@@ -84,6 +86,10 @@ class Supervisor:
     _service_stalled_s: float = field(init=False, default=0.0)  # when a service last started or hung
     _last_seen_s: Mapping[str, float] = field(init=False, factory=dict)
     _errors: Mapping[str, str] = field(init=False, factory=dict)
+    _activities: Activities = field(
+        init=False,
+        default=Factory(lambda self: Activities(self.session.stall_s, self.session.print_line), takes_self=True),
+    )
 
     # -- start -------------------------------------------------------------------------------------------------
 
@@ -95,24 +101,11 @@ class Supervisor:
         """
         check_memory(len(specs))
         allow_open_files()
-        self._logs.mkdir(exist_ok=True)
-        self._wait_policy = self._choose_wait_policy(specs)
+        (self.session.run_dir / "logs").mkdir(exist_ok=True)
+        self._wait_policy = _choose_wait_policy(specs, self.session.print_line)
         for spec in specs:
             history = RestartHistory(self.session.restarts)
             self._workers[spec.name] = _SupervisedProcess(spec, self._launch(spec), time.monotonic(), history)
-
-    def _choose_wait_policy(self, specs: Sequence[WorkerSpec]) -> dict[str, str]:
-        """Return the environment variable that makes the threads of a worker sleep while they wait for each other.
-
-        By default they spin, which is fastest if each has a core of its own. With more threads than cores a spinning
-        thread keeps others from computing.
-        """
-        threads = [spec.threads for spec in specs if spec.name.startswith(_COMPUTING)]
-        warning = oversubscription(sum(threads), available_cores())
-        if not warning or max(threads) == 1:
-            return {}
-        self.session.print_line(warning)
-        return {} if _WAIT_POLICIES & os.environ.keys() else {"OMP_WAIT_POLICY": "PASSIVE"}
 
     def _launch(self, spec: WorkerSpec) -> LocalProcess:
         module, *extra = self.modules.get(spec.name, ("ludus_local.worker",))
@@ -124,12 +117,8 @@ class Supervisor:
         log = str(self._log(spec.name))
         return self.launch(WorkerCommand(name=spec.name, argv=argv, environment=variables, log_path=log))
 
-    @property
-    def _logs(self) -> Path:
-        return self.session.run_dir / "logs"
-
     def _log(self, name: str) -> Path:
-        return self._logs / f"{name}.log"
+        return self.session.run_dir / "logs" / f"{name}.log"
 
     # -- state -------------------------------------------------------------------------------------------------
 
@@ -147,6 +136,14 @@ class Supervisor:
         """Record that work of a worker was committed, or that a service or helper was of use."""
         if name in self._workers:
             self._workers[name].history.record_progress()
+
+    def record_activity(self, name: str, activity: Activity) -> None:
+        """Record what a worker is busy with until its next message."""
+        self._activities.record(name, activity, last_seen_s=self._seen_s(name))
+
+    def _seen_s(self, name: str) -> float:
+        """Return the time of a worker's last message, or of its start if that is later."""
+        return max(self._last_seen_s.get(name, 0.0), self._workers[name].started_s)
 
     def expect_exit(self, name: str) -> None:
         """Record that a worker was sent `Stop`: if it still runs, it may exit with status 0."""
@@ -192,10 +189,14 @@ class Supervisor:
     def _kill_if_hanging(self, name: str, worker: _SupervisedProcess, now_s: float) -> str:
         """Kill a worker that has been silent for too long, and return why; empty if it has not."""
         service_stalled_s = 0.0 if name in self._services else self._service_stalled_s
-        last_s = max(self._last_seen_s.get(name, 0.0), worker.started_s, self._resumed_s, service_stalled_s)
+        seen_s, activities = self._seen_s(name), self._activities
+        last_s = max(seen_s, activities.reported_s(name), self._resumed_s, service_stalled_s)
         silent_s, stall_s = now_s - last_s, self.session.stall_s
-        if silent_s < (max(stall_s, _START_TIMEOUT_S) if self._is_starting(name) else stall_s):
+        activities.explain_if_slow(name, last_seen_s=seen_s)
+        starts = activities.is_busy(name, last_seen_s=seen_s) or self._is_starting(name)
+        if silent_s < (max(stall_s, _START_TIMEOUT_S) if starts else stall_s):
             return ""
+        activities.explain(name, last_seen_s=seen_s)
         worker.process.terminate()  # writes a traceback to its log, if it still can
         time.sleep(_TRACEBACK_S)
         self._kill([name])
@@ -299,3 +300,17 @@ def check_memory(workers: int) -> None:
 
 def _describe_exit(status: int) -> str:
     return f"was killed by signal {-status}" if status < 0 else f"ended by itself with status {status}"
+
+
+def _choose_wait_policy(specs: Sequence[WorkerSpec], print_line: Callable[[str], None]) -> dict[str, str]:
+    """Return the environment variable that makes the threads of a worker sleep while they wait for each other.
+
+    By default they spin, which is fastest if each has a core of its own. With more threads than cores a spinning
+    thread keeps others from computing.
+    """
+    threads = [spec.threads for spec in specs if spec.name.startswith(_COMPUTING)]
+    warning = oversubscription(sum(threads), available_cores())
+    if not warning or max(threads) == 1:
+        return {}
+    print_line(warning)
+    return {} if _WAIT_POLICIES & os.environ.keys() else {"OMP_WAIT_POLICY": "PASSIVE"}

@@ -10,13 +10,15 @@ import time
 import traceback
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 from attrs import frozen
+from ludus.activity import listen
 from ludus.errors import ConfigError, LudusError, PluginError, RunError
 from ludus.launcher import COORDINATOR, Worker, WorkerContext, WorkerEnv, WorkerSpec
 from ludus.signals import protect_worker, terminate_children
-from ludus.wire import Failure, Heartbeat
+from ludus.wire import Activity, Failure, Heartbeat
 from ludus.workers import make_worker
 
 from ludus_local.group import LocalRendezvous
@@ -106,12 +108,13 @@ def run_process(
     endpoint = ZmqEndpoint(arguments.name, sockets=arguments.sockets)
     endpoint.connect(COORDINATOR, ipc_address(arguments.sockets, COORDINATOR))
     try:
-        worker, link = make(arguments, endpoint)
-        gc.freeze()  # exempts the objects made so far, which saves some per cent of the time
-        try:
-            run_loop(worker, link)
-        finally:
-            worker.close()
+        with listen(partial(_send_activity, endpoint)):
+            worker, link = make(arguments, endpoint)
+            gc.freeze()  # exempts the objects made so far, which saves some per cent of the time
+            try:
+                run_loop(worker, link)
+            finally:
+                worker.close()
     except (Exception, SystemExit) as error:  # noqa: BLE001 - plugin code may raise anything; the coordinator reports it
         with suppress(OSError):  # the disk of the log may be full; the coordinator gets the error all the same
             traceback.print_exc()
@@ -121,6 +124,10 @@ def run_process(
         endpoint.close()
         terminate_children()
     return 0
+
+
+def _send_activity(endpoint: ZmqEndpoint, text: str, done: int, total: int) -> None:
+    endpoint.send(COORDINATOR, Activity(text=text, done=done, total=total))
 
 
 def _failure(error: BaseException) -> Failure:
