@@ -117,6 +117,8 @@ class Role:
         seat_endings: Whether a seat of this role may end before its match; ticks then hold `RoleTick.terminated` and
             `RoleTick.truncated`.
         statistics: Names of the statistics of a seat, see `RoleTick.statistics`.
+        guidance: Reward parts that guide early learning. Their weight falls linearly to 0 over the training budget, as
+            in [AET §3.2.4], unless an interface of the player fades them in another way.
     """
 
     name: str = field(validator=option.name())
@@ -127,6 +129,7 @@ class Role:
     labels_used: tuple[tuple[bool, ...], ...] | None = None
     seat_endings: bool = False
     statistics: tuple[str, ...] = field(default=(), validator=deep_iterable(option.name()))
+    guidance: tuple[str, ...] = ()
 
     def __attrs_post_init__(self) -> None:
         if self.labels_used is None:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from gymnasium import Space
 
 __all__ = [
+    "FadingGuidance",
     "Identity",
     "Interface",
     "ScheduledInterface",
@@ -32,6 +33,7 @@ __all__ = [
     "Spaces",
     "bind_role",
     "bind_spec",
+    "faded_parts",
     "require_distinct",
     "stack",
     "wrap_agent",
@@ -110,6 +112,9 @@ class ScheduledInterface(Interface, Protocol):
         """Set the share of the training budget that is used, in [0, 1].
 
         Called from time to time between decisions, for learning players only. The initial progress is 0.
+
+        An interface that fades parts of `ludus.environment.Role.guidance` itself names them in an attribute
+        ``faded_parts``.
         """
 
 
@@ -132,6 +137,30 @@ class Identity:
         return action
 
 
+class FadingGuidance(Identity):
+    """Lets the weight of reward parts fall linearly to 0 over the training budget [AET §3.2.4].
+
+    Args:
+        parts: Names of the parts; see `ludus.environment.Role.guidance`.
+    """
+
+    def __init__(self, parts: Sequence[str]) -> None:
+        self._parts = tuple(parts)
+        self._weight = 1.0
+
+    def set_progress(self, progress: float) -> None:
+        """Set the share of the training budget that is used."""
+        self._weight = max(0.0, 1.0 - progress)
+
+    def observe(self, view: SeatView, seat_ids: np.ndarray) -> SeatView:  # noqa: ARG002 - rows are independent
+        """Return the view with faded parts."""
+        if not view.reward_parts:  # before the first reward, and for frozen models
+            return view
+        faded = {name: view.reward_parts[name] * np.float32(self._weight) for name in self._parts}
+        lost = sum(view.reward_parts[name] - values for name, values in faded.items())
+        return attrs.evolve(view, reward=view.reward - lost, reward_parts={**view.reward_parts, **faded})
+
+
 def stack(*interfaces: Interface) -> Interface:
     """Return an interface that applies `interfaces` in order, the first one next to the environment.
 
@@ -143,6 +172,13 @@ def stack(*interfaces: Interface) -> Interface:
     """
     require_distinct(interfaces)
     return _Stack(interfaces)
+
+
+def faded_parts(interface: Interface) -> frozenset[str]:
+    """Return the reward parts that an interface, or one of a stack, fades itself; see `ScheduledInterface`."""
+    if isinstance(interface, _Stack):
+        return frozenset().union(*map(faded_parts, interface.interfaces))
+    return frozenset(getattr(interface, "faded_parts", ()))
 
 
 def require_distinct(interfaces: Sequence[Interface]) -> None:

@@ -50,13 +50,14 @@ class Field:
             opponents that record values too are left out, and the value is NaN if there are no others.
             ``"opponent-minima"``: in the same entries, the mean of the lowest values of these opponents, R_min
             [Minimax eq. 4]: the lowest reward of a game of sparse rewards, else what `BoundedPolicy.lowest_values`
-            returns, 0 for opponents without one.
+            returns, 0 for opponents without one. ``"seat"``: the sampler records the number of the seat within its
+            role, an int32 scalar.
     """
 
     name: str
     shape: tuple[int, ...] = ()
     dtype: str = "float32"
-    source: Literal["policy", "opponents", "opponent-minima"] = "policy"
+    source: Literal["policy", "opponents", "opponent-minima", "seat"] = "policy"
 
 
 @define(kw_only=True)

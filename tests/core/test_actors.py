@@ -62,10 +62,10 @@ class DoublingInterface(Identity):
         return 3 - action
 
 
-def make_live(*, rows=2, decisions=4, interface=None):
+def make_live(*, rows=2, decisions=4, interface=None, fields=()):
     """Return a live actor with a counting policy."""
-    policy = CountingPolicy()
-    layout = SegmentLayout.for_role(ROLE, fields=(Field("value"),), decisions=decisions, state=policy.initial_state(1))
+    policy, fields = CountingPolicy(), (Field("value"), *fields)
+    layout = SegmentLayout.for_role(ROLE, fields=fields, decisions=decisions, state=policy.initial_state(1))
     actor = LiveActor(
         player="main",
         policy=policy,
@@ -106,6 +106,19 @@ def test_self_play_records_both_seats(scripted, fixture_of):
     assert sorted(batch.reward[:3].sum(axis=0).tolist()) == [-3.0, 3.0]
     assert batch.version.tolist() == [3, 3]
     assert (batch.extras["value"][:3] == 0.25).all()
+
+
+@pytest.mark.parametrize("seats", ["brrrr", "rbrrr", "rrrrb"])
+def test_numbers_of_seats_are_recorded(scripted, fixture_of, seats):
+    """Within the role, for every decision; the live actor has one of them."""
+    live = make_live(rows=3, fields=(Field("seat", dtype="int32", source="seat"),))
+    frozen = make_live(rows=3).without_recording()
+    play(scripted({"cat": (0,), "player": (1, 1, 1, 1)}, 1), fixture_of(seats, matches=1), {"b": live, "r": frozen})
+    (batch,) = segments(live)
+    expected = max(0, seats.index("b") - 1)  # the cat's only seat is 0 too
+    assert batch.length.tolist() == [3]
+    assert batch.extras["seat"][:3, 0].tolist() == [expected] * 3
+    assert batch.extras["seat"].dtype == np.int32
 
 
 def test_an_unrecorded_live_opponent_has_its_own_states(scripted, fixture_of):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from types import ModuleType, SimpleNamespace
 
+import attrs
 import numpy as np
 import pytest
 from attrs import frozen
@@ -28,7 +29,7 @@ from ludus._run.factories import (
 from ludus.component import Component
 from ludus.environment import EnvironmentSpec, Role
 from ludus.errors import ConfigError, ContractError, ModelError, PluginError
-from ludus.interface import Identity, Spaces
+from ludus.interface import Identity, SeatView, Spaces
 from ludus.network import NetworkRequest
 from ludus.option import option
 
@@ -94,6 +95,15 @@ class Configured(Identity):
         assert config is None
 
 
+class Fading(Identity):
+    """An interface that fades a part itself: not at all here."""
+
+    faded_parts = ("near",)
+
+    def __init__(self, config):
+        pass
+
+
 class Double(Configured):
     """Shows every observation twice."""
 
@@ -148,6 +158,7 @@ OFFERS = {
     ),
     "interface": (
         component("double", Double),
+        component("fading", Fading),
         component("refusing", Refusing),
         component("crashing", Crashing),
         component("unmade", crash),
@@ -171,6 +182,7 @@ def _importable(monkeypatch):
         fixed,
         WrongSize,
         Double,
+        Fading,
         Refusing,
         Crashing,
         crash,
@@ -322,6 +334,22 @@ def test_player_with_interfaces(configure):
     assert (role.name, role.teams) == (ROLE.name, ROLE.teams)
     assert interface is not None
     np.testing.assert_array_equal(interface.act(np.array([[2]]), np.array([0])), [[2]])
+
+
+def test_guidance_of_the_role_fades_by_default(configure):
+    """Without interfaces, and below them; parts that an interface fades itself are left to it."""
+    spec = attrs.evolve(SPEC, roles=(attrs.evolve(ROLE, guidance=("near", "lift")),))
+    parts = {"near": np.ones(1, np.float32), "lift": np.full(1, 2, np.float32)}
+    view = SeatView(observation={}, action_mask=None, reward=np.full(1, 3, np.float32), reward_parts=parts)
+
+    def faded(*overrides):
+        role, interface = player_role(configure(*overrides).players["main"], spec)
+        assert role.guidance == ("near", "lift")
+        interface.set_progress(0.5)
+        return interface.observe(view, np.arange(1)).reward.tolist()
+
+    assert faded() == [1.5]
+    assert faded('players.main.interfaces=["fading"]') == [2.0]
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 from gymnasium import spaces
 from ludus.environment import Role
 from ludus.errors import ContractError
-from ludus.interface import Identity, SeatView, Spaces, bind_role, stack
+from ludus.interface import FadingGuidance, Identity, SeatView, Spaces, bind_role, stack
 from ludus.spaces import leaf_spaces
 
 CARDS = 3
@@ -156,3 +156,20 @@ def test_bind_role_drops_labels_used_if_actions_are_renumbered():
     assert bind_role(role, Backwards()).labels_used is None
     assert bind_role(role, stack(Count(), stack(Backwards(), Identity()))).labels_used is None
     assert bind_role(role, stack(Count(), stack(Identity()))).labels_used == role.labels_used
+
+
+def test_guidance_fades_over_the_training_budget():
+    """[AET §3.2.4]: 0.8 + 0.2 + 4 w for the weights 1, ¾ and 0; after the budget it stays 0."""
+    interface = stack(FadingGuidance(["near", "lift"]))
+    parts = {"win": [0.8, -1.0], "near": [3.0, 0.0], "lift": [1.0, 2.0], "health": [0.2, 0.0]}
+    parts = {name: np.array(values, np.float32) for name, values in parts.items()}
+    view = SeatView(observation={}, action_mask=None, reward=sum(parts.values()), reward_parts=parts)
+    for progress, rewards in ((0.0, [5.0, 1.0]), (0.25, [4.0, 0.5]), (1.0, [1.0, -1.0]), (1.2, [1.0, -1.0])):
+        interface.set_progress(progress)
+        faded = interface.observe(view, np.arange(2))
+        np.testing.assert_allclose(faded.reward, rewards, atol=1e-6)
+        np.testing.assert_allclose(sum(faded.reward_parts.values()), rewards, atol=1e-6)
+        assert faded.reward.dtype == np.float32
+    assert view.reward_parts["near"].tolist() == [3.0, 0.0]
+    empty = attrs.evolve(view, reward_parts={})
+    assert interface.observe(empty, np.arange(2)) is empty

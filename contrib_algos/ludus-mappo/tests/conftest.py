@@ -67,6 +67,9 @@ def make_batch():
             after, fresh = decisions[t].state, states[0]
             states.append({name: np.where(ended, fresh[name], leaf) for name, leaf in after.items()})
         played, shape = decisions[before:], (steps + 1, count)
+        extras = {name: np.stack([decision.extras[name] for decision in played]) for name in played[0].extras}
+        if "seat" in [field.name for field in mappo.fields]:
+            extras["seat"] = np.broadcast_to(np.arange(count, dtype=np.int32) % SEATS, shape).copy()
         return SegmentBatch(
             observation={"obs": seen[before:]},
             privileged={"all": everything[before:]},
@@ -76,7 +79,7 @@ def make_batch():
             truncated=np.zeros(shape, bool),
             decided=np.ones(shape, bool),
             elapsed_ticks=np.ones(shape, np.int32),
-            extras={name: np.stack([decision.extras[name] for decision in played]) for name in played[0].extras},
+            extras=extras,
             initial_state=states[before],
             length=np.full(count, steps, np.int32),
             version=np.zeros(count, np.int64),

@@ -7,9 +7,11 @@ import pytest
 import torch
 from ludus import ContractError
 from ludus.algorithm import PolicyInput
+from ludus.group import Alone
 from ludus.testing import check_algorithm
 from ludus_mappo.algorithm import make_mappo
 from ludus_mappo.config import MAPPOConfig
+from ludus_mappo.trainer import seat_weights
 from ludus_networks.config import ModularConfig
 from ludus_networks.modular import make_modular
 from ludus_ppo.minibatches import evaluate
@@ -71,10 +73,24 @@ def test_policy_and_critic_share_nothing(make_mappo_of, make_batch):
             assert all((parameter.grad is not None) == (name == own) for parameter in part.parameters()), (own, name)
 
 
-def test_the_loss_is_the_mean_over_seats(make_mappo_of, make_batch):
-    """L_p = Σ_k L_p^k / n, each seat's loss written down by itself with torch.distributions."""
-    mappo = make_mappo_of(num_minibatches=1, vf_coef=0.0, ent_coef=0.0, learning_rate=1e-2, normalize_value=False)
+@pytest.mark.parametrize("weighting", ["seats", "decisions"])
+@pytest.mark.parametrize("ended", [False, True])
+def test_the_loss_is_the_mean_over_seats(make_mappo_of, make_batch, weighting, ended):
+    """L_p = Σ_k L_p^k / n, each seat's loss written down by itself with torch.distributions.
+
+    Seats 1 and 2 may end after one and three of six decisions; by decisions they have the weights 1/6 and 1/2 then.
+    """
+    mappo = make_mappo_of(
+        num_minibatches=1,
+        vf_coef=0.0,
+        ent_coef=0.0,
+        learning_rate=1e-2,
+        normalize_value=False,
+        seat_weighting=weighting,
+    )
     batch = make_batch(mappo)
+    decided = [6, 1, 3] if ended else [6, 6, 6]
+    batch.length[:] = np.tile(decided, 4)
     batch.extras["log_prob"] += (
         np.random.default_rng(1).normal(0, 0.3, batch.extras["log_prob"].shape).astype(np.float32)
     )
@@ -83,18 +99,21 @@ def test_the_loss_is_the_mean_over_seats(make_mappo_of, make_batch):
     value, advantage = batch.extras["value"], np.zeros_like(batch.reward)
     for t in reversed(range(6)):
         delta = batch.reward[t] + 0.99 * value[t + 1] - value[t]
-        advantage[t] = delta + 0.99 * 0.95 * advantage[t + 1]
-    advantage = torch.from_numpy((advantage[:6] - advantage[:6].mean()) / advantage[:6].std())
+        advantage[t] = np.where(t < batch.length, delta + 0.99 * 0.95 * advantage[t + 1], 0)
+    learned = batch.trainable()
+    advantage = torch.from_numpy((advantage - advantage[learned].mean()) / advantage[learned].std())
     losses = []
-    for seat in range(3):
+    for seat, steps in enumerate(decided):
         mine = slice(seat, None, 3)
-        logits, _ = plain._model({"obs": torch.from_numpy(batch.observation["obs"][:6, mine].reshape(-1, 3))}, {})
-        new = torch.distributions.Categorical(logits=logits).log_prob(torch.from_numpy(batch.action[:6, mine].ravel()))
-        ratio = (new - torch.from_numpy(batch.extras["log_prob"][:6, mine].ravel())).exp()
-        gain = advantage[:, mine].reshape(-1)
+        logits, _ = plain._model({"obs": torch.from_numpy(batch.observation["obs"][:steps, mine].reshape(-1, 3))}, {})
+        action = torch.from_numpy(batch.action[:steps, mine].ravel())
+        new = torch.distributions.Categorical(logits=logits).log_prob(action)
+        ratio = (new - torch.from_numpy(batch.extras["log_prob"][:steps, mine].ravel())).exp()
+        gain = advantage[:steps, mine].reshape(-1)
         clipped = torch.minimum(ratio * gain, ratio.clamp(0.8, 1.2) * gain)
         losses.append(-torch.where(gain < 0, torch.maximum(clipped, 3 * gain), clipped).mean())
-    loss = sum(losses) / 3
+    weights = [1 / 3] * 3 if weighting == "seats" else [steps / sum(decided) for steps in decided]
+    loss = sum(weight * one for weight, one in zip(weights, losses, strict=True))
     assert metrics["policy_loss"] == pytest.approx(loss.item(), rel=1e-4)
     parameters = list(plain._model.network.policy.parameters())
     optimizer = torch.optim.Adam(parameters, lr=1e-2, eps=1e-5)
@@ -105,6 +124,21 @@ def test_the_loss_is_the_mean_over_seats(make_mappo_of, make_batch):
     weights = trainer.weights()
     for name, tensor in plain._model.network.policy.state_dict().items():
         np.testing.assert_allclose(weights[f"network.policy.{name}"], tensor, rtol=1e-3, atol=1e-5, err_msg=name)
+
+
+def test_seat_weights():
+    """Seats with 4, 2 and 0 decisions: N / (n N_k) = 6 / (2 · 4) and 6 / (2 · 2); 0 where nothing is learned."""
+    seat = np.array([[0, 1, 2], [0, 1, 2], [0, 0, 2]])
+    trainable = np.array([[True, True, False], [True, True, False], [True, True, False]])
+    weights = seat_weights(seat, trainable, num_seats=3, group=Alone())
+    assert weights.tolist() == [[0.75, 1.5, 0], [0.75, 1.5, 0], [0.75, 0.75, 0]]
+    assert weights[trainable].mean() == 1
+
+
+def test_seats_are_recorded_where_they_have_equal_weight(make_mappo_of):
+    """By the sampler."""
+    assert [field.source for field in make_mappo_of().fields if field.name == "seat"] == ["seat"]
+    assert "seat" not in [field.name for field in make_mappo_of(seat_weighting="decisions").fields]
 
 
 @pytest.mark.parametrize("core", ["gru", "lstm"])

@@ -236,6 +236,15 @@ def test_the_mini_image_shows_what_the_team_knows(scene):
 # -- rewards -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("fade", [True, False])
+def test_guidance_of_the_mice_fades_as_in_the_paper(fade):
+    """[AET table 6]: the distances and lifting a cheese; guidance of the cat is given once, and does not fade."""
+    spec = Chase(ChaseConfig(fade_guidance=fade), num_matches=1).spec
+    mouse = (*(f"near_{kind}_fading" for kind in ("cheese", "rocket", "hole", "crack")), "lift_cheese")
+    assert spec.role("mouse").guidance == (mouse if fade else ())
+    assert spec.role("cat").guidance == ()
+
+
 def test_the_parts_are_those_of_the_tables():
     """12 parts of the cat, 17 of the mice, and the 4 fading halves."""
     environment = Chase(ChaseConfig(), num_matches=1)

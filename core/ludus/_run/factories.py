@@ -27,7 +27,7 @@ from ludus.algorithm import Algorithm, AlgorithmContext
 from ludus.environment import Environment, EnvironmentSpec, Role
 from ludus.errors import ConfigError, ContractError, UnsupportedNetwork
 from ludus.inference import Eager, Inference
-from ludus.interface import Interface, bind_role, bind_spec, stack, wrap_agent
+from ludus.interface import FadingGuidance, Interface, bind_role, bind_spec, faded_parts, stack, wrap_agent
 from ludus.launcher import Worker
 from ludus.matchmaker import Matchmaker
 from ludus.network import NetworkRequest
@@ -87,7 +87,7 @@ def player_role(player: PlayerConfig, spec: EnvironmentSpec) -> tuple[Role, Inte
     """Bind a player's interfaces to the role that it learns.
 
     Returns:
-        The role as the player observes it, and the bound interface; None without interfaces.
+        The role as the player observes it, and the bound interface; None without interfaces and guidance.
 
     Raises:
         ConfigError: The player's role is missing or wrong.
@@ -95,10 +95,12 @@ def player_role(player: PlayerConfig, spec: EnvironmentSpec) -> tuple[Role, Inte
         ContractError: An interface cannot work on these spaces.
     """
     role = learned_role(player, spec)
-    if not player.interfaces:
+    if not player.interfaces and not role.guidance:
         return role, None
     interface = make_interfaces(player.interfaces, f"players.{player.name}.")
-    with wrap_errors(_describe(*player.interfaces)):
+    if guidance := [part for part in role.guidance if part not in faded_parts(interface)]:
+        interface = stack(FadingGuidance(guidance), interface)
+    with wrap_errors(_describe(*player.interfaces) if player.interfaces else f"role {role.name!r}"):
         return bind_role(role, interface), interface
 
 

@@ -260,6 +260,8 @@ class LiveActor(PolicyActor):
         state = take_state(self._state, seats.seat_ids)
         decision = self.decide(seats, view, privileged, state)
         entry = _entry(view, privileged, decision) | {"action": decision.action}
+        for name in self.recorder.layout.seat_fields:
+            entry[name] = seats.index % seats.tick.acting.shape[1]
         self._check_finite(entry | {"reward": view.reward})
         self.recorder.add_decisions(trajectories, entry, version=self.version, state=state)
         self._flush_if_full()

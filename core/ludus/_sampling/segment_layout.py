@@ -25,6 +25,7 @@ class SegmentLayout:
         arrays: Shape and dtype of one entry by flat name, as in `SegmentBatch.arrays`.
         state: Shape and dtype of the recurrent state leaves of one trajectory.
         opponent_fields: `Field.source` of the arrays that samplers fill with values of opponents, by flat name.
+        seat_fields: Flat names of the arrays that hold the numbers of seats.
         labels: Number of choices of every action label; empty for continuous actions.
     """
 
@@ -32,6 +33,7 @@ class SegmentLayout:
     arrays: Shapes
     state: Shapes = field(factory=dict)
     opponent_fields: Mapping[str, str] = field(factory=dict)
+    seat_fields: tuple[str, ...] = ()
     labels: tuple[int, ...] = ()
 
     @classmethod
@@ -50,7 +52,10 @@ class SegmentLayout:
             decisions=decisions,
             arrays={**_role_arrays(role), **_field_arrays(fields), **_MARKS},
             state={name: (leaf.shape[1:], leaf.dtype) for name, leaf in (state or {}).items()},
-            opponent_fields={f"extras/{extra.name}": extra.source for extra in fields if extra.source != "policy"},
+            opponent_fields={
+                f"extras/{extra.name}": extra.source for extra in fields if extra.source.startswith("opponent")
+            },
+            seat_fields=tuple(f"extras/{extra.name}" for extra in fields if extra.source == "seat"),
             labels=label_sizes(role.action_space),
         )
 

@@ -92,9 +92,11 @@ def check_fields(algorithm: Algorithm) -> None:
     fields = expect_type(tuple, algorithm.fields, "fields")
     names = [expect_type(Field, declared, "fields").name for declared in fields]
     require(len(set(names)) == len(names), f"fields {names} are not unique")
-    opponent_fields = [(field.shape, field.dtype) for field in fields if field.source != "policy"]
-    scalar = all(field == ((), "float32") for field in opponent_fields)
-    require(scalar, "fields that samplers fill with opponents' values must be scalar float32")
+    dtypes = {"opponents": "float32", "opponent-minima": "float32", "seat": "int32"}
+    for declared in fields:
+        dtype = dtypes.get(declared.source, declared.dtype)
+        is_valid = declared.source == "policy" or (declared.shape, declared.dtype) == ((), dtype)
+        require(is_valid, f"field {declared.name!r} of source {declared.source!r} must be scalar {dtype}")
     require(algorithm.segment_decisions >= 1, "segment_decisions must be at least 1")
 
 

@@ -51,6 +51,7 @@ if TYPE_CHECKING:
 
 _FIXTURES = 200  # enough to draw a scenario of probability 0.05 almost certainly
 _TICKS = 50  # of the rollout that checks the environment
+_LATER_S = 1e9  # seconds of training after which all periods of matchmakers and rules are over
 
 
 @frozen
@@ -190,7 +191,7 @@ def _make_leagues(context: RunContext) -> list[FakeLeague]:
     for loser in league.players.values():
         winners = [name for view in league.players.values() if view is not loser for name in (*view.models, view.live)]
         losses = dict.fromkeys(product((*loser.models, loser.live), winners), (0.0, 0.0, 1000.0))
-        leagues.append(evolve(league, results=losses))
+        leagues.append(evolve(league, results=losses, elapsed_s=_LATER_S))
     return leagues
 
 

@@ -102,9 +102,11 @@ def check_player(player: PlayerConfig, environment: Environment, context: RunCon
     """
     run = context.config.run
     raw_role = learned_role(player, environment.spec)
-    role, interface = player_role(player, environment.spec)
-    if interface is not None:
+    role, _ = player_role(player, environment.spec)
+    if player.interfaces:
         yield f"with its interfaces: {describe_spaces(role)}"
+    if role.guidance:
+        yield f"guidance fades over the training budget: {', '.join(role.guidance)}"
     yield from _check_networks(player, role)
     algorithm = make_algorithm(player, role)
     subject = f"algorithm {player.algorithm.name!r}"

@@ -163,11 +163,13 @@ def synthetic_batch(
     reward = rng.standard_normal(shape, dtype=np.float32)
     reward[~decided | (entry >= length)] = np.nan
 
-    opponent_values = {}
+    sampled = {}  # fields that samplers fill
     for declared in algorithm.fields:
-        if declared.source != "policy":
+        if declared.source == "seat":
+            sampled[declared.name] = rng.integers(0, role.num_seats, steps * segments).astype(declared.dtype)
+        elif declared.source != "policy":
             values = rng.standard_normal(steps * segments, dtype=np.float32)
-            opponent_values[declared.name] = np.where(rng.random(values.size) < 0.3, np.float32(np.nan), values)
+            sampled[declared.name] = np.where(rng.random(values.size) < 0.3, np.float32(np.nan), values)
 
     def by_entry(array: np.ndarray) -> np.ndarray:
         array = array.reshape(*shape, *array.shape[1:])
@@ -185,7 +187,7 @@ def synthetic_batch(
         truncated=truncated,
         decided=decided & (entry <= length),
         elapsed_ticks=rng.integers(1, 4, shape).astype(np.int32),
-        extras={name: by_entry(array.copy()) for name, array in (decision.extras | opponent_values).items()},
+        extras={name: by_entry(array.copy()) for name, array in (decision.extras | sampled).items()},
         initial_state=policy.initial_state(segments),
         length=length,
         version=np.zeros(segments, np.int64),

@@ -221,6 +221,8 @@ class TickChecker:
         if names != set(role_tick.reward_parts):
             problem = f"the reward parts were {sorted(names)} and are now {sorted(role_tick.reward_parts)}"
             self._fail(f"{problem}; they must not change", role=role.name)
+        if names and not names.issuperset(role.guidance):
+            self._fail(f"guidance names {list(role.guidance)}; the reward parts are {sorted(names)}", role=role.name)
         if names:
             total = np.sum(list(role_tick.reward_parts.values()), axis=0)
             for match, seat in _seats(~np.isclose(total, reward, rtol=1e-4, atol=1e-5)):

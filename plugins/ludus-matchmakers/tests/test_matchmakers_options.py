@@ -37,7 +37,7 @@ SCREENING = {
     "rank_by": "player/kicks",
 }
 SCREENED = Screening(players=("a",), candidates=4, top=2, enough_matches=5, best="crown", rank_by="player/kicks")
-PLAY = (Modifier(scenario="night", probability=0.5),)
+PLAY = (Modifier(scenario="night", probability=0.5, parameters={"moon": 1}),)
 
 
 def alphastar_main():
@@ -85,7 +85,10 @@ BUILT_MATCHMAKERS = {
         },
         Forgotten(("a",), exploiters=("b",), forgotten=0.1, exploited=0.2, p=3.0, prior_matches=6.0, **KEEPING),
     ),
-    "latest-frozen": ({"against": ("a",), **KEEPING}, LatestFrozen(("a",), **KEEPING)),
+    "latest-frozen": (
+        {"against": ("a",), "requested": True, **KEEPING},
+        LatestFrozen(("a",), requested=True, **KEEPING),
+    ),
     "latest-self-play": ({"against": ("a",), **KEEPING}, LatestSelfPlay(("a",), **KEEPING)),
     "minimax-main": (
         {"pools": ("best",), "uniform": 0.3, "prior_matches": 6.0, **KEEPING},
@@ -120,8 +123,16 @@ BUILT_MATCHMAKERS = {
     ),
     "uniform-history": ({"pools": ("best",), **KEEPING}, UniformHistory(("best",), **KEEPING)),
     "with-scenarios": (
-        {"matchmaker": "pfsp", "play": PLAY, "models": 4, "balanced": 0.2, "enough_matches": 5},
-        Scenarios(inner=PFSP(()), play=PLAY, models=4, balanced=0.2, enough_matches=5),
+        {
+            "matchmaker": "pfsp",
+            "play": PLAY,
+            "combine": "all",
+            "period_s": 6.0,
+            "models": 4,
+            "balanced": 0.2,
+            "enough_matches": 5,
+        },
+        Scenarios(inner=PFSP(()), play=PLAY, combine="all", period_s=6.0, models=4, balanced=0.2, enough_matches=5),
     ),
 }
 
@@ -182,9 +193,17 @@ BUILT_RULES = {
             "converged": 0.1,
             "enough_matches": 5,
             "share": 2.0,
+            "exploiters_after": 3,
         },
         Generations(
-            main="a", exploiters=("b",), anchors=("bot",), pools=("best",), converged=0.1, enough_matches=5, share=2.0
+            main="a",
+            exploiters=("b",),
+            anchors=("bot",),
+            pools=("best",),
+            converged=0.1,
+            enough_matches=5,
+            share=2.0,
+            exploiters_after=3,
         ),
     ),
     "restart-from": (

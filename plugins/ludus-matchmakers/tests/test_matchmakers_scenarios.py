@@ -93,6 +93,54 @@ def test_draws_of_one_scenario_are_merged():
     assert both[("a", 1), ("b", 1)] + both[("a", 1), ("b", 2)] == 2000
 
 
+def test_modifiers_combine_in_one_match():
+    """[AET §3.3]: 45, 35 and 15 % independently; a match has the parameters of all that are drawn."""
+    aet = (
+        Modifier(scenario="level", probability=0.45, parameters={"level": (2, 8)}),
+        Modifier(scenario="case", probability=0.35, cases=({"health": 0.5}, {"eliminated": 1})),
+        Modifier(scenario="boost", probability=0.15, parameters={"boost": 2.0, "boost_s": 30.0}),
+    )
+    pairings = played(*aet, questions=8000, combine="custom")
+    found = [frozenset(one.scenario.parameters) for one in pairings]
+    assert {one.scenario.name for one in pairings} == {"default", "custom"}
+    for name, probability in (("level", 0.45), ("boost", 0.15), ("health", 0.175), ("eliminated", 0.175)):
+        assert np.mean([name in names for names in found]) == pytest.approx(probability, abs=0.02), name
+    all_three = {"level", "boost", "boost_s"}
+    assert np.mean([names > all_three for names in found]) == pytest.approx(0.45 * 0.35 * 0.15, abs=0.01)
+    assert share(pairings, "default") == pytest.approx(0.55 * 0.65 * 0.85, abs=0.02)
+    reasons = {one.reason for one in pairings if one.scenario.parameters.keys() > all_three}
+    assert reasons == {"latest-self-play; scenario level + case + boost"}
+
+
+def test_combined_modifiers_need_parameters():
+    """A scenario's own defaults are not known here."""
+    with pytest.raises(ValueError, match="combine: expected parameters for every scenario, 'corner' has none"):
+        ScenariosConfig(combine="custom", play=(Modifier(scenario="corner", probability=0.5),))
+
+
+HELP = Modifier(scenario="help", probability=1.0, parameters={"level": 2}, weaker="mouse")
+
+
+def test_modifiers_end_when_recent_matches_are_balanced():
+    """Although the sides were unbalanced over the period; and a recent loss alone does not start them."""
+    lost = {("cat@4", "mouse@2"): (900, 0, 100)}
+    assert share(played(HELP, league=balance(180, 20, lost), questions=20), "help") == 1
+    assert share(played(HELP, league=balance(110, 90, lost), questions=20), "help") == 0
+    even = {("cat@4", "mouse@2"): (500, 0, 500)}
+    assert share(played(HELP, league=balance(180, 20, even), questions=20), "help") == 0
+
+
+def test_modifiers_begin_after_a_period():
+    """Sides must have been unbalanced for so many seconds: models that are older do not count."""
+    frozen = {"cat@4": 40.0, "mouse@2": 30.0}
+    even_before = {("cat@4", "mouse@2"): (500, 0, 500)}
+    league = attrs.evolve(balance(180, 20, even_before), elapsed_s=100.0, frozen=frozen)
+    for period_s, helped in ((0.0, 0), (50.0, 1), (65.0, 1), (80.0, 0)):
+        assert share(played(HELP, league=league, questions=20, period_s=period_s), "help") == helped, period_s
+    early = attrs.evolve(balance(180, 20), elapsed_s=49.0, frozen=frozen)
+    assert share(played(HELP, league=early, questions=20, period_s=50.0), "help") == 0
+
+
 def test_environment_randomisation_helps_the_weaker_side_only():
     """[AET §3.3]: 45 % of the episodes while mice lose; never while cats lose or both are balanced."""
     help_mice = Modifier(scenario="mouse-level", probability=0.45, parameters={"mouse_level": (2, 8)}, weaker="mouse")

@@ -17,6 +17,11 @@ class MAPPOConfig(PPOConfig):
         help="the critic reads the role's privileged leaves too, or what the policy reads (independent PPO)",
     )
     share_policy: bool = option(True, help="all seats of a team share one policy; else one policy per kind of seat")
+    seat_weighting: str = option(
+        "seats",
+        one_of("seats", "decisions"),
+        help="what has equal weight in the policy objective: seats, L_p = Σ_k L_p^k / n as in the paper, or decisions",
+    )
     seat_leaf: str = option(
         "seat", help="without share_policy: the observation leaf that identifies the kind of seat, one-hot"
     )

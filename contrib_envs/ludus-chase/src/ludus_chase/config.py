@@ -58,6 +58,11 @@ class ChaseConfig(ChaseRules):
         "cat", one_of("cat", "draw", "count"), help="winner at the time limit; count: by cheeses and mice; paper: cat"
     )
     mini_image: bool = option(False, Check("true or false", lambda v: isinstance(v, bool)), help="add the leaf image")
+    fade_guidance: bool = option(
+        True,
+        Check("true or false", lambda v: isinstance(v, bool)),
+        help="guidance of the mice falls to 0 in training",
+    )
 
 
 @frozen(kw_only=True)

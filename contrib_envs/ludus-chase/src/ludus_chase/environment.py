@@ -17,7 +17,7 @@ from ludus_chase.house import FloorPlan, build_houses
 from ludus_chase.layout import observation_space, privileged_space
 from ludus_chase.perception import perceive, record_first_sightings
 from ludus_chase.reach import compute_reach, locate_rooms, update_masks
-from ludus_chase.rewards import CAT_PARTS, MOUSE_PARTS, ShapingRewards, score_cat, score_mice
+from ludus_chase.rewards import CAT_PARTS, FADING_PARTS, MOUSE_PARTS, ShapingRewards, score_cat, score_mice
 from ludus_chase.scenario import FIRST_HOUSE_DRAW, SCENARIOS, handicaps, new_world
 from ludus_chase.stages import find_endings
 from ludus_chase.view import ChaseView, MiniImageView
@@ -35,6 +35,7 @@ def _spec(config: ChaseConfig, plan: FloorPlan, max_ticks: int) -> EnvironmentSp
             teams=teams,
             privileged_space=privileged_space(),
             labels_used=actions.labels_used(name),
+            guidance=FADING_PARTS if name == "mouse" and config.fade_guidance else (),
         )
 
     return EnvironmentSpec(

@@ -24,7 +24,7 @@ CAT_PARTS = {
     "cakes": -1.0,
 }
 #: The same for mice. The `near_` parts are per cell of approach; the paper's factor, which falls from
-#: 5 to 1 (rockets: from 3) is split into what stays and what is to be faded.
+#: 5 to 1 (rockets: from 3) is split into what stays and what fades.
 MOUSE_PARTS = {
     "near_cheese": 0.001,
     "near_cheese_fading": 0.004,
@@ -50,6 +50,8 @@ MOUSE_PARTS = {
     "scout_wrecked": -0.5,
     "cakes": 1.0,
 }
+#: Guidance of the mice that decays in training [AET table 6]; that of the cat is given once per match only.
+FADING_PARTS = ("near_cheese_fading", "near_rocket_fading", "near_hole_fading", "near_crack_fading", "lift_cheese")
 _FAR = np.float32(1e6)
 
 

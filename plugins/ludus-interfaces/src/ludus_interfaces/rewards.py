@@ -36,8 +36,9 @@ class ScaleReward(Identity):
 class RewardParts(Identity):
     """Replaces the reward by the weighted sum of its named parts [AET Appendix C].
 
-    The weight of a *guidance* part falls linearly to 0 during the share `fade[part]` of the training budget. A part in
-    `once` counts only the first time that it is not 0 in a match.
+    The weight of a *guidance* part falls linearly to 0 during the share `fade[part]` of the training budget; parts that
+    the role declares as guidance do so over the whole budget by default. A part in `once` counts only the first time
+    that it is not 0 in a match.
 
     Interfaces that scale rewards belong after this one.
 
@@ -55,6 +56,11 @@ class RewardParts(Identity):
         self._once = tuple(once)
         self._progress = 0.0
         self._received = {part: np.zeros(0, bool) for part in self._once}  # by seat id
+
+    @property
+    def faded_parts(self) -> tuple[str, ...]:
+        """Return the parts in `fade`, whose guidance does not fade by default."""
+        return tuple(self._fade)
 
     def reset(self, seat_ids: np.ndarray) -> None:
         """Let the parts in `once` count again."""

@@ -27,7 +27,9 @@ def recent_win_rate(league: LeagueView, player: str, others: Sequence[str]) -> t
     return float(win_rates(counts)[0]), float(counts.sum())
 
 
-def newest_win_rate(league: LeagueView, player: str, others: Sequence[str], *, models: int) -> tuple[float, float]:
+def newest_win_rate(
+    league: LeagueView, player: str, others: Sequence[str], *, models: int, since_s: float | None = None
+) -> tuple[float, float]:
     """Return the win rate between live weights and newest models of a player and of others, and the number of matches.
 
     Every match counts once: all matches between two of the models, and recent matches of live weights.
@@ -37,11 +39,12 @@ def newest_win_rate(league: LeagueView, player: str, others: Sequence[str], *, m
         player: The player.
         others: The other players.
         models: Number of newest frozen models per player that count, besides the live weights.
+        since_s: Instead of `models`: count the models that were frozen since, in seconds of training.
     """
-    mine = _newest(league, player, models)
+    mine = _newest(league, player, models, since_s)
     counts = np.zeros(3)
     for other in others:
-        theirs = _newest(league, other, models)
+        theirs = _newest(league, other, models, since_s)
         counts += league.recent(player, [*theirs, league.players[other].live]).sum(axis=0)
         counts += league.recent(other, mine).sum(axis=0)[::-1]
         for model in mine:  # `payoff` of live weights would include these models
@@ -49,6 +52,8 @@ def newest_win_rate(league: LeagueView, player: str, others: Sequence[str], *, m
     return float(win_rates(counts)[0]), float(counts.sum())
 
 
-def _newest(league: LeagueView, player: str, models: int) -> tuple[str, ...]:
+def _newest(league: LeagueView, player: str, models: int, since_s: float | None) -> tuple[str, ...]:
     frozen = league.players[player].models
+    if since_s is not None:
+        return tuple(model for model in frozen if league.frozen_s(model) >= since_s)
     return frozen[max(0, len(frozen) - models) :]

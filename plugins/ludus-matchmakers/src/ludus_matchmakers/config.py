@@ -256,6 +256,11 @@ class Modifier:
         Check("a table of numbers and of ranges [low, high]", _ranges),
         help="Parameters of the scenario: numbers, or ranges to draw from (whole numbers if both ends are).",
     )
+    cases: tuple[Mapping[str, _Number | tuple[_Number, ...]], ...] = option(
+        (),
+        Check("a list of tables of numbers and of ranges [low, high]", lambda value: all(map(_ranges, value))),
+        help="Tables of further parameters, one of which is drawn: random difficult cases.",
+    )
     weaker: str = option("", help="Player that must be the weaker side; empty: always.")
 
 
@@ -267,17 +272,35 @@ class ScenariosConfig:
     play: tuple[Modifier, ...] = option(
         (), help="Scenarios, drawn independently; parameters of several draws of one scenario are merged."
     )
+    combine: str = option(
+        "",
+        Check("a name, or an empty text", lambda value: value == "" or name().accepts(value)),
+        help="Scenario that is played instead, with the parameters of all that are drawn; empty: one of these is.",
+    )
+    period_s: float = option(
+        0.0,
+        at_least(0.0),
+        help="Seconds of training that sides must have been unbalanced for; 0: since the newest models.",
+    )
     models: int = option(
-        3, at_least(0), help="Newest models of each side that count for the balance, besides its live weights."
+        3,
+        at_least(0),
+        help="Without period_s: newest models of each side that count for the balance, besides its live weights.",
     )
     balanced: float = option(
-        0.1, between(0.0, 0.5), help="Sides are balanced while win rates differ from ½ by at most this."
+        0.1,
+        between(0.0, 0.5),
+        help="Sides are balanced while win rates differ from ½ by at most this; then no side counts as weaker.",
     )
     enough_matches: float = option(
         20,
         at_least(1),
         help="Matches between the sides below which no side counts as weaker; at most 370 for live weights.",
     )
+
+    def __attrs_post_init__(self) -> None:
+        if self.combine and (plain := [one for one in self.play if not (one.parameters or one.cases)]):
+            raise ValueError(f"combine: expected parameters for every scenario, {plain[0].scenario!r} has none")
 
 
 @frozen(kw_only=True)

@@ -10,7 +10,7 @@ from attrs import define, field
 from ludus.environment import Scenario
 from ludus.matchmaker import LeagueView, Matchmaker, Pairing, PoolChange
 
-from ludus_matchmakers.balance import newest_win_rate, opposing_players
+from ludus_matchmakers.balance import newest_win_rate, opposing_players, recent_win_rate
 from ludus_matchmakers.config import Modifier
 from ludus_matchmakers.tools import check_players
 
@@ -19,19 +19,27 @@ from ludus_matchmakers.tools import check_players
 class Scenarios:
     """Adds scenarios to the fixtures of another matchmaker [AET §3.3, DIS §3.2.4].
 
-    Every modifier whose condition holds is drawn independently with its probability. One of the drawn scenarios is
-    played, with the parameters of all drawn modifiers that name it; later modifiers override earlier ones.
+    Every modifier whose condition holds is drawn independently with its probability. With `combine` that scenario is
+    played with the parameters of all drawn modifiers; later ones override earlier ones. Otherwise one of the drawn
+    scenarios is played, with the parameters of the modifiers that name it.
+
+    A side is weaker while it loses more than it may by `balanced`, over the whole period and in recent matches of live
+    weights: modifiers begin once the sides have been unbalanced for a period, and end as soon as they are balanced.
 
     Args:
         inner: Chooses opponents, rating matches and pool changes.
         play: The modifiers.
-        models: Newest models of each side that count for the balance, besides the live weights.
+        combine: Scenario that accepts the parameters of all modifiers; empty: there is none.
+        period_s: Period in seconds of training; 0: since the newest `models` of each side.
+        models: Newest models of each side that count for the balance without `period_s`, besides the live weights.
         balanced: Sides are balanced while their win rates differ from ½ by at most this.
         enough_matches: Matches between the sides below which no side counts as weaker.
     """
 
     inner: Matchmaker = field(kw_only=True)
     play: Sequence[Modifier] = field(kw_only=True)
+    combine: str = field(default="", kw_only=True)
+    period_s: float = field(default=0.0, kw_only=True)
     models: int = field(default=3, kw_only=True)
     balanced: float = field(default=0.1, kw_only=True)
     enough_matches: float = field(default=20, kw_only=True)
@@ -47,6 +55,8 @@ class Scenarios:
         drawn = [one for one in self.play if rng.random() < one.probability and self._applies(league, one)]
         if not drawn:
             return pairing
+        if self.combine:
+            return _with_scenario(pairing, self.combine, drawn, rng)
         names = list(dict.fromkeys(one.scenario for one in drawn))
         name = names[int(rng.integers(len(names)))]
         return _with_scenario(pairing, name, [one for one in drawn if one.scenario == name], rng)
@@ -62,9 +72,15 @@ class Scenarios:
     def _applies(self, league: LeagueView, modifier: Modifier) -> bool:
         if not modifier.weaker:
             return True
-        others = opposing_players(league, modifier.weaker)
-        rate, matches = newest_win_rate(league, modifier.weaker, others, models=self.models)
-        return matches >= self.enough_matches and rate < 0.5 - self.balanced
+        if league.elapsed_s < self.period_s:
+            return False
+        side, others = modifier.weaker, opposing_players(league, modifier.weaker)
+        since_s = league.elapsed_s - self.period_s if self.period_s else None
+        over_period = newest_win_rate(league, side, others, models=self.models, since_s=since_s)
+        recent = recent_win_rate(league, side, others)
+        return all(
+            matches >= self.enough_matches and rate < 0.5 - self.balanced for rate, matches in (over_period, recent)
+        )
 
 
 def _with_scenario(pairing: Pairing, name: str, modifiers: Sequence[Modifier], rng: np.random.Generator) -> Pairing:
@@ -72,8 +88,11 @@ def _with_scenario(pairing: Pairing, name: str, modifiers: Sequence[Modifier], r
     parameters: dict[str, float] = {}
     for modifier in modifiers:
         parameters |= _draw_parameters(modifier.parameters, rng)
+        if modifier.cases:
+            parameters |= _draw_parameters(modifier.cases[int(rng.integers(len(modifier.cases)))], rng)
     weaker = dict.fromkeys(modifier.weaker for modifier in modifiers if modifier.weaker)
-    reason = f"{name} while {', '.join(weaker)} loses" if weaker else name
+    names = " + ".join(dict.fromkeys(modifier.scenario for modifier in modifiers))
+    reason = f"{names} while {', '.join(weaker)} loses" if weaker else names
     scenario = Scenario(name=name, parameters=parameters)
     return attrs.evolve(pairing, scenario=scenario, reason=f"{pairing.reason}; scenario {reason}")
 
