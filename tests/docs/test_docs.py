@@ -21,10 +21,11 @@ from ludus._plugins.manager import BUILT_IN_COMMANDS, load_plugins
 from ludus._run.factories import make_matchmaker
 from ludus._sampling.recorder import Recorder
 from ludus._sampling.segment_layout import SegmentLayout
-from ludus.environment import Role
+from ludus.environment import Role, Scenario
 from ludus.hookspecs import KINDS
 from ludus.option import presets_of
 from ludus.testing import FakeLeague, check_environment, fake_player
+from ludus_chase.scenario import handicaps
 
 ROOT = Path(__file__).parents[2]
 PAGES = [
@@ -244,17 +245,24 @@ def test_examples_load(path, plugins):
 
 @pytest.mark.parametrize("player", ["cat", "mouse"])
 def test_the_aet_example_modifies_matches_as_in_the_paper(player, plugins):
-    """[AET §3.3]: three independent modifiers help the weaker side in 45 %, 35 % and 15 % of the matches."""
+    """[AET §3.3]: three independent modifiers help the weaker side in 45 %, 35 % and 15 % of the matches.
+
+    They begin once the sides were unbalanced for a period, and combine in one match that the game accepts.
+    """
     config = load_config(ROOT / "examples" / "aet_chase.toml", plugins=plugins)
     sides = [fake_player("cat", 0, role="cat", team=0), fake_player("mouse", 0, role="mouse", team=1)]
     matchmaker, rng = make_matchmaker(plugins, config.players[player]), np.random.default_rng(0)
     for weaker, stronger, help_ in (
-        ("mouse", "cat", ["mouse_level", "pushed", "mouse_boost"]),
-        ("cat", "mouse", ["cat_level", "eliminated", "cat_boost"]),
+        ("mouse", "cat", [{"mouse_level"}, {"pushed", "cat_speed", "hit_power"}, {"mouse_boost"}]),
+        ("cat", "mouse", [{"cat_level"}, {"eliminated", "health", "mouse_speed"}, {"cat_boost"}]),
     ):
-        league = FakeLeague(players=sides, results={(f"{weaker}@0+", f"{stronger}@0+"): (0, 0, 100)})
-        played = [matchmaker.next_fixture(league, player, rng).scenario.parameters for _ in range(5000)]
-        drawn = np.array([[name in parameters for name in help_] for parameters in played])
+        lost = {(f"{weaker}@0+", f"{stronger}@0+"): (0, 0, 100)}
+        early, league = (FakeLeague(players=sides, results=lost, elapsed_s=elapsed_s) for elapsed_s in (59.0, 60.0))
+        assert matchmaker.next_fixture(early, player, rng).scenario == Scenario()
+        scenarios = [matchmaker.next_fixture(league, player, rng).scenario for _ in range(5000)]
+        handicaps(scenarios, 5000)  # the game accepts them
+        played = [scenario.parameters.keys() for scenario in scenarios]
+        drawn = np.array([[bool(names & parameters) for names in help_] for parameters in played])
         assert drawn.mean(axis=0) == pytest.approx([0.45, 0.35, 0.15], abs=0.03)
         assert drawn.all(axis=1).mean() == pytest.approx(0.45 * 0.35 * 0.15, abs=0.01)
 
