@@ -38,6 +38,7 @@ __all__ = [
     "option",
     "optional",
     "presets_of",
+    "table",
     "text",
     "whole",
 ]
@@ -175,6 +176,16 @@ def each(check: Check) -> Check:
 def optional(check: Check) -> Check:
     """Accept None besides the values of a check."""
     return attrs.evolve(check, accepts=lambda value: value is None or check.accepts(value))
+
+
+def table(keys: Check, values: Check) -> Check:
+    """Accept a table all of whose keys and values pass checks."""
+    return Check(
+        f"a table of which each key is {keys.expected}, and each value {values.expected}",
+        lambda value: (
+            isinstance(value, Mapping) and all(map(keys.accepts, value)) and all(map(values.accepts, value.values()))
+        ),
+    )
 
 
 def text() -> Check:

@@ -9,7 +9,21 @@ import sys
 import attrs
 import pytest
 from attrs import frozen
-from ludus.option import above, at_least, between, each, finite, inherited_option, name, one_of, option, optional, whole
+from ludus.option import (
+    above,
+    at_least,
+    between,
+    each,
+    finite,
+    inherited_option,
+    name,
+    one_of,
+    option,
+    optional,
+    table,
+    text,
+    whole,
+)
 
 
 @frozen(kw_only=True)
@@ -90,8 +104,9 @@ def test_option_without_default_is_required():
         (one_of("a", "b"), ["a", "b"], ["c", "", 1]),
         (each(at_least(1)), [[1], (2, 3)], [[], [0], [1, 0], 5]),
         (name(), ["a", "0x", "main_agent", "a.b-c_d", "a" * 64], ["", "A", "_a", "-a", "a b", "a@1", "a" * 65, 7, "ä"]),
+        (table(name(), text()), [{}, {"a": "B"}], [{"A": "b"}, {"a": 1}, [("a", "b")], "a"]),
     ],
-    ids=["at_least", "finite", "above", "between", "open", "open low", "whole", "one_of", "each", "name"],
+    ids=["at_least", "finite", "above", "between", "open", "open low", "whole", "one_of", "each", "name", "table"],
 )
 def test_checks(check, good, bad):
     """Each check accepts the described values only."""

@@ -42,7 +42,7 @@ class Ledger(gymnasium.Env):
         self.count += 1
         self.accounts += np.float32(action - 1)
         self.accounts = self.accounts.clip(-9, 9)
-        return self.show(), float(action[0]), self.count == 8, self.count == 8, {}
+        return self.show(), float(action[0]), self.count == 8, self.count == 8, {"count": np.array([self.count])}
 
 
 class Barred(Ledger):
@@ -112,6 +112,19 @@ def test_contract(options) -> None:
 def test_contract_of_nested_spaces(make) -> None:
     """Nested observations and several labels keep the contract."""
     check_environment(lambda num_matches: make("LudusLedger-v0", num_matches), steps=40)
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_statistics_are_read_from_infos(make, workers) -> None:
+    """The last value counts, until the next match starts."""
+    # a worker process does not know environments that this module registers
+    env = make("CartPole-v1" if workers else "LudusLedger-v0", workers=workers, statistics={"entries": "count"})
+    assert env.spec.roles[0].statistics == ("entries",)
+    tick = env.reset(seeds(1))
+    while not (tick.terminated | tick.truncated).any():
+        tick = env.step({"player": np.zeros((1, 1, 1 if workers else 2), np.int64)})
+    assert tick.roles["player"].statistics["entries"].tolist() == [[0 if workers else 8]]
+    assert env.reset(seeds(1)).roles["player"].statistics["entries"].tolist() == [[0]]
 
 
 @pytest.mark.parametrize("id", ["CartPole-v0", "CartPole-v1"])

@@ -217,9 +217,9 @@ class Exits(ParallelEnv):
     metadata = {"name": "exits_v0", "is_parallelizable": True}
     render_mode = None
 
-    def __init__(self, ends, limit=4, team_reward=0.0):
+    def __init__(self, ends, limit=4, team_reward=0.0, unknown_at=0):
         self.possible_agents = list(ends)
-        self.ends, self.limit, self.team_reward = ends, limit, team_reward
+        self.ends, self.limit, self.team_reward, self.unknown_at = ends, limit, team_reward, unknown_at
 
     def observation_space(self, agent):
         return spaces.Box(0, 99, (1,), np.float32)
@@ -228,14 +228,16 @@ class Exits(ParallelEnv):
         return spaces.Discrete(2)
 
     def observations(self, agents):
-        return {agent: np.full(1, self.now, np.float32) for agent in agents}, {agent: {} for agent in agents}
+        infos = {agent: {"age": self.age} for agent in agents}
+        return {agent: np.full(1, self.now, np.float32) for agent in agents}, infos
 
     def reset(self, seed=None, options=None):
-        self.agents, self.now = self.possible_agents[:], 0
+        self.agents, self.now, self.age = self.possible_agents[:], 0, 0
         return self.observations(self.agents)
 
     def step(self, actions):
         self.now += 1
+        self.age = "old" if self.now == self.unknown_at else self.now
         played = self.agents
         ended = {agent: self.ends[agent][1] if self.now == self.ends[agent][0] else "" for agent in played}
         terminated = {agent: how == "terminated" for agent, how in ended.items()}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from ludus.errors import ContractError
 from ludus.testing import check_environment
 from ludus_pettingzoo.config import PettingZooConfig
 from ludus_pettingzoo.environment import make_environment
@@ -17,8 +18,8 @@ def make():
     """Make an environment of `Exits`, and close it at the end."""
     made = []
 
-    def make_one(num_matches=1, ends=DIES, limit=4, team_reward=0.0, **options):
-        options |= {"options": {"ends": ends, "limit": limit, "team_reward": team_reward}}
+    def make_one(num_matches=1, ends=DIES, limit=4, team_reward=0.0, unknown_at=0, **options):
+        options |= {"options": {"ends": ends, "limit": limit, "team_reward": team_reward, "unknown_at": unknown_at}}
         config = PettingZooConfig(id="toy_exits:Exits", **options)
         made.append(make_environment(config, num_matches=num_matches))
         return made[-1]
@@ -81,6 +82,38 @@ def test_in_turns_a_truncated_agent_shows_its_last_observation(make) -> None:
 def test_contract(make, api, dead_agents) -> None:
     """Both interfaces and both rules keep the contract."""
     check_environment(lambda num_matches: make(num_matches, api=api, dead_agents=dead_agents), steps=40)
+
+
+@pytest.mark.parametrize(("api", "workers"), [("parallel", 0), ("parallel", 1), ("aec", 0)])
+def test_statistics_are_read_from_infos(make, api, workers) -> None:
+    """Those of dead agents stay as they were on the tick on which the agents died."""
+    env = make(api=api, workers=workers, statistics={"age": "age", "height": "missing"})
+    tick = env.reset(np.array([1], np.uint64))
+    while not (tick.terminated | tick.truncated).any():
+        tick = env.step({"player": np.zeros((1, 3, 1), np.int64)})
+    statistics = tick.roles["player"].statistics
+    assert {name: values.tolist() for name, values in statistics.items()} == {
+        "age": [[2, 3, 4]],
+        "height": [[0, 0, 0]],
+    }
+    assert env.reset(np.array([1], np.uint64)).roles["player"].statistics["age"].tolist() == [[0, 0, 0]]
+
+
+def test_statistics_are_numbers(make) -> None:
+    """The message names game, agent and key."""
+    env = make(statistics={"age": "age"}, unknown_at=1)
+    env.reset(np.array([1], np.uint64))
+    with pytest.raises(
+        ContractError, match="game 'toy_exits:Exits', agent 'dead': info 'age': expected one number, got"
+    ):
+        env.step({"player": np.zeros((1, 3, 1), np.int64)})
+
+
+@pytest.mark.parametrize("wrong", [{"Kicks!": "kicks"}, {"kicks": 3}])
+def test_statistics_have_names_and_keys(wrong) -> None:
+    """As texts."""
+    with pytest.raises(ValueError, match="statistics: expected a table of which each key is a name of 1 to 64"):
+        PettingZooConfig(statistics=wrong)
 
 
 def test_exported_agents_end_with_their_seats(make) -> None:

@@ -28,6 +28,7 @@ from ludus_copies.spaces import (
     plain_action_space,
     plain_observation_space,
     reward_value,
+    statistics_writer,
 )
 
 __all__ = [
@@ -45,5 +46,6 @@ __all__ = [
     "plain_observation_space",
     "reward_value",
     "sign_points",
+    "statistics_writer",
     "winner_points",
 ]

@@ -143,17 +143,40 @@ def reward_value(reward: Any) -> float:
     Raises:
         ContractError: It is not one number, not finite, or beyond the range of float32.
     """
-    if isinstance(reward, float | int | np.floating | np.integer):
-        value = float(reward)
+    return _single_number(reward, "reward")
+
+
+def _single_number(given: Any, name: str) -> float:
+    if isinstance(given, float | int | np.floating | np.integer):
+        value = float(given)
     else:
-        array = _as_numbers(reward)
+        array = _as_numbers(given)
         if array is None or array.size != 1:
-            got = repr(reward)[:80] if array is None else f"{array.dtype} {array.shape}"
-            raise ContractError(f"reward: expected one number, got {got}")
+            got = repr(given)[:80] if array is None else f"{array.dtype} {array.shape}"
+            raise ContractError(f"{name}: expected one number, got {got}")
         value = float(array.item())
     if not -_MAX_FLOAT32 <= value <= _MAX_FLOAT32:
-        raise ContractError(f"reward: expected a finite number in the range of float32, got {value}")
+        raise ContractError(f"{name}: expected a finite number in the range of float32, got {value}")
     return value
+
+
+def statistics_writer(keys: Mapping[str, str], views: Mapping[str, np.ndarray]) -> Callable[[Mapping[Any, Any]], None]:
+    """Return a function that writes the statistics of an info into `views`; those that it lacks keep their values.
+
+    The function raises a ContractError if a value is not one finite number.
+
+    Args:
+        keys: Key of the info by statistic.
+        views: ``[] float32`` of one seat by statistic.
+    """
+    pairs = [(key, views[name]) for name, key in keys.items()]
+
+    def write(info: Mapping[Any, Any]) -> None:
+        for key, view in pairs:
+            if key in info:
+                view[...] = _single_number(info[key], f"info {key!r}")
+
+    return write
 
 
 _MAX_FLOAT32 = float(np.finfo(np.float32).max)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from attrs import frozen
-from ludus.option import Check, at_least, one_of, option, optional
+from ludus.option import Check, at_least, name, one_of, option, optional, table, text
 
 _WRAPPERS = Check(
     'a list of import paths such as "gymnasium.wrappers:FlattenObservation"',
@@ -45,4 +45,7 @@ class GymnasiumConfig:
     mask_key: str = option("action_mask", help="key of the action mask in the observation or in the info", lasting=True)
     win_return: float | None = option(
         None, _RETURN, help="a match with at least this return is won; by default the registry's reward threshold"
+    )
+    statistics: Mapping[str, str] = option(
+        {}, table(name(), text()), help='statistics of a match and their keys in the info: { falls = "num_falls" }'
     )

@@ -30,6 +30,7 @@ from ludus_copies import (
     plain_action_space,
     plain_observation_space,
     reward_value,
+    statistics_writer,
 )
 
 from ludus_gymnasium.config import GymnasiumConfig
@@ -123,6 +124,7 @@ def make_spec(env: gymnasium.Env[Any, Any], config: GymnasiumConfig) -> Environm
         observation_space=plain_observation_space(_without_mask(env.observation_space, config.mask_key)),
         action_space=plain_action_space(env.action_space),
         teams=(0,),
+        statistics=tuple(config.statistics),
     )
     max_ticks = None if env.spec is None else env.spec.max_episode_steps
     least = winning_return(env, config.win_return)
@@ -145,6 +147,7 @@ class GymnasiumGame:
         self._mask_in_observation = _mask_in_observation(env.observation_space, config.mask_key)
         self._has_mask = self._mask_in_observation or config.mask_key in self._reset(0)[1]
         self._spec = make_spec(env, config)
+        self._statistics = config.statistics
         self._terminates = config.time_limit == "terminates"
         self._winning_return = winning_return(env, config.win_return)
         self._return = 0.0
@@ -182,6 +185,9 @@ class GymnasiumGame:
         )
         self._acting, self._reward = role.acting[seat], role.reward[seat]
         self._write_mask = mask_writer(None if role.action_mask is None else role.action_mask[seat])
+        self._write_statistics = statistics_writer(
+            self._statistics, {name: values[seat] for name, values in role.statistics.items()}
+        )
 
     def reset(self, seed: int, scenario: Scenario) -> None:  # noqa: ARG002  there is only the default
         """Start a match."""
@@ -223,6 +229,8 @@ class GymnasiumGame:
         try:
             self._write(observation)
             self._write_mask((observation if self._mask_in_observation else info).get(self._mask_key))
+            if self._statistics:
+                self._write_statistics(info)
         except ContractError as error:
             raise ContractError(f"game {self._id!r}: {error}") from error
 
@@ -357,11 +365,11 @@ def make_environment(config: GymnasiumConfig, *, num_matches: int) -> Environmen
         ConfigError: The environment cannot be found or made, or is to be native and cannot.
         WorkerError: A worker process could not make it.
     """
-    can_be_native = not config.wrappers and not config.workers and has_native(config.id)
+    can_be_native = not (config.wrappers or config.workers or config.statistics) and has_native(config.id)
     if config.vectorized == "native" and not can_be_native:
         raise ConfigError(
             f'vectorized: {config.id!r} cannot be "native" here: that needs an implementation that starts single '
-            f'matches from their seeds, no wrappers, and workers = 0; choose "auto"'
+            f'matches from their seeds, no wrappers or statistics, and workers = 0; choose "auto"'
         )
     if can_be_native and config.vectorized != "series":
         return NativeEnvironment(config, num_matches=num_matches)

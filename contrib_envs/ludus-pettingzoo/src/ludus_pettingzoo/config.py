@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from attrs import frozen
-from ludus.option import Check, at_least, one_of, option, optional
+from ludus.option import Check, at_least, name, one_of, option, optional, table, text
 
 _ID = Check(
     'an id such as "classic/connect_four_v3", "my_package.my_game_v0" or "my_package.my_module:make"',
@@ -90,4 +90,7 @@ class PettingZooConfig:
         one_of("end", "wait"),
         help="rewards of dead agents: end: the last decision gets those up to the death, later ones are not learned "
         "from; wait: it gets all rewards until the match ends",
+    )
+    statistics: Mapping[str, str] = option(
+        {}, table(name(), text()), help='statistics of an agent and their keys in its info: { kicks = "num_kicks" }'
     )

@@ -39,9 +39,11 @@ def make_game(**options: Any) -> AecGame | ParallelGame:
         raise ContractError(f"game {config.id!r}: {error}") from error
     if isinstance(config.teams, str):
         teams = _read_teams(config.teams, env, agents, infos)
-        seating = assign_seats(agents, roles=config.roles, teams={}, given_teams=teams)
+        seating = assign_seats(
+            agents, roles=config.roles, teams={}, given_teams=teams, statistics=tuple(config.statistics)
+        )
     else:
-        seating = assign_seats(agents, roles=config.roles, teams=config.teams)
+        seating = assign_seats(agents, roles=config.roles, teams=config.teams, statistics=tuple(config.statistics))
     match = MatchState(
         config,
         seating,
@@ -159,6 +161,8 @@ class AecGame:
     def _advance(self) -> None:
         env, match = self._env, self._match
         match.add_rewards(getattr(env, "rewards", None) or {})
+        if match.has_statistics:
+            match.add_statistics(getattr(env, "infos", None) or {})
         if self._rewards_by_last and match.has_rewards:
             self._rewards_by_last = False
         terminations, truncations = env.terminations, env.truncations
@@ -311,6 +315,8 @@ class ParallelGame:
         match = self._match
         match.add_rewards(rewards)
         self._observe(observations, infos)
+        if match.has_statistics:
+            match.add_statistics(infos)
         match.end_agents(terminations, truncations)
         played = self._living
         # some environments keep dead agents

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from ludus.environment import EnvironmentSpec
 from ludus.errors import ContractError
 from ludus.spaces import is_continuous
-from ludus_copies import MatchArrays, action_reader, mask_writer, observation_writer, reward_value
+from ludus_copies import MatchArrays, action_reader, mask_writer, observation_writer, reward_value, statistics_writer
 
 from ludus_pettingzoo.config import PettingZooConfig
 from ludus_pettingzoo.outcome import MatchRecord, OutcomeRule
@@ -21,7 +21,7 @@ class SeatAdapter:
     Args:
         agent_seat: Agent and seat.
         arrays: Arrays of the match.
-        game: Id of the game, for error messages.
+        config: Options of the environment.
 
     Attributes:
         read_action: Returns the action of the seat in the form that the environment takes.
@@ -39,13 +39,14 @@ class SeatAdapter:
         "_truncated",
         "_write",
         "_write_mask",
+        "_write_statistics",
         "read_action",
         "team",
     )
 
-    def __init__(self, agent_seat: AgentSeat, arrays: MatchArrays, *, game: str) -> None:
+    def __init__(self, agent_seat: AgentSeat, arrays: MatchArrays, config: PettingZooConfig) -> None:
         role, seat, its_spaces = arrays.tick.roles[agent_seat.role], (agent_seat.index, ...), agent_seat.spaces
-        self._subject = f"game {game!r}, agent {agent_seat.agent!r}"
+        self._subject = f"game {config.id!r}, agent {agent_seat.agent!r}"
         self.team = agent_seat.team
         self.read_action = action_reader(its_spaces.action, arrays.actions[agent_seat.role][seat])
         self._write = observation_writer(
@@ -61,6 +62,9 @@ class SeatAdapter:
         assert role.terminated is not None
         assert role.truncated is not None
         self._terminated, self._truncated = role.terminated[seat], role.truncated[seat]
+        self._write_statistics = statistics_writer(
+            config.statistics, {name: values[seat] for name, values in role.statistics.items()}
+        )
 
     def observe(self, observation: Any, info: Mapping[str, Any]) -> None:
         """Write an observation and its action mask.
@@ -73,6 +77,17 @@ class SeatAdapter:
                 _require_dict(observation)
             self._write(observation["observation"] if self._is_nested else observation)
             self._write_mask((observation if self._mask_in_observation else info).get(self._mask_key))
+        except ContractError as error:
+            raise ContractError(f"{self._subject}: {error}") from error
+
+    def add_statistics(self, info: Mapping[str, Any]) -> None:
+        """Write the statistics that an info holds.
+
+        Raises:
+            ContractError: One is not one finite number.
+        """
+        try:
+            self._write_statistics(info)
         except ContractError as error:
             raise ContractError(f"{self._subject}: {error}") from error
 
@@ -110,6 +125,7 @@ class MatchState:
 
     Attributes:
         ended: Agents that have ended → whether they were terminated, else truncated.
+        has_statistics: Whether infos hold statistics.
     """
 
     def __init__(self, config: PettingZooConfig, seating: Seating, rule: OutcomeRule, *, masks_in_infos: bool) -> None:
@@ -120,7 +136,8 @@ class MatchState:
         )
         self.seats: dict[Hashable, SeatAdapter] = {}
         self.ended: dict[Hashable, bool] = {}
-        self._game = config.id
+        self.has_statistics = bool(config.statistics)
+        self._config = config
         self._seating = seating
         self._rule = rule
         self._max_ticks = config.max_ticks
@@ -148,8 +165,7 @@ class MatchState:
         """Store the arrays of the match."""
         self._tick = arrays.tick
         self.seats = {
-            agent_seat.agent: SeatAdapter(agent_seat, arrays, game=self._game)
-            for agent_seat in self._seating.agent_seats
+            agent_seat.agent: SeatAdapter(agent_seat, arrays, self._config) for agent_seat in self._seating.agent_seats
         }
 
     def start(self) -> None:
@@ -211,6 +227,16 @@ class MatchState:
         if self._rule.reads_infos:
             self._infos.update(infos)
 
+    def add_statistics(self, infos: Mapping[Hashable, Mapping[str, Any] | None]) -> None:
+        """Write the statistics that the infos of agents hold.
+
+        Raises:
+            ContractError: One is not one finite number.
+        """
+        for agent, info in infos.items():
+            if info and agent in self.seats:
+                self.seats[agent].add_statistics(info)
+
     def reached_max_ticks(self) -> bool:
         """Return whether the time of the match is over on this tick."""
         return self._ticks == self._max_ticks
@@ -234,7 +260,7 @@ class MatchState:
         try:
             self._tick.outcome[:] = self._rule.points(record)
         except ContractError as error:
-            raise ContractError(f"game {self._game!r}: {error}") from error
+            raise ContractError(f"game {self._config.id!r}: {error}") from error
 
 
 def _reject_mask(mask: Any) -> None:

@@ -97,6 +97,7 @@ def assign_seats(
     roles: Mapping[str, Sequence[str]],
     teams: Mapping[str, Sequence[str]],
     given_teams: Mapping[Hashable, Hashable] | None = None,
+    statistics: Sequence[str] = (),
 ) -> Seating:
     """Assign a seat to every agent.
 
@@ -105,6 +106,7 @@ def assign_seats(
         roles: Patterns of agent names per role; empty: agents with equal spaces share a role.
         teams: Patterns of agent names per team; empty makes every agent its own team.
         given_teams: Team of every agent as the game gives it, instead of `teams`.
+        statistics: Names of the statistics of every agent.
 
     Raises:
         ConfigError: An agent is in no role or team or in several, or agents of a role have other spaces.
@@ -125,6 +127,7 @@ def assign_seats(
             action_space=plain_action_space(its_spaces.action),
             teams=tuple(team_of[agent] for agent in group),
             seat_endings=True,
+            statistics=tuple(statistics),
         )
         made.append(role)
         agent_seats += [AgentSeat(agent, name, i, team_of[agent], agents[agent]) for i, agent in enumerate(group)]
