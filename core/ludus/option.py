@@ -32,6 +32,7 @@ __all__ = [
     "between",
     "each",
     "finite",
+    "import_paths",
     "inherited_option",
     "name",
     "one_of",
@@ -202,3 +203,16 @@ def name() -> Check:
         "a name of 1 to 64 characters from a-z 0-9 . _ - that starts with a letter or digit",
         lambda value: isinstance(value, str) and _NAME.fullmatch(value) is not None,
     )
+
+
+def import_paths() -> Check:
+    """Accept lists of import paths ``"module:name"``, or of tables of a path and the options to call it with."""
+    expected = 'a list of import paths "module:name", or of tables { path = "module:name", options = { … } }'
+    return Check(expected, lambda value: not isinstance(value, str) and all(map(_is_import_path, value)))
+
+
+def _is_import_path(value: object) -> bool:
+    if isinstance(value, Mapping):
+        is_complete = value.keys() in ({"path"}, {"path", "options"})
+        return is_complete and isinstance(value.get("options", {}), Mapping) and _is_import_path(str(value["path"]))
+    return isinstance(value, str) and value.count(":") == 1

@@ -15,6 +15,7 @@ from ludus.option import (
     between,
     each,
     finite,
+    import_paths,
     inherited_option,
     name,
     one_of,
@@ -150,3 +151,21 @@ def test_import_is_light():
     code = "import ludus.option, sys; print({'torch', 'numpy', 'gymnasium', 'zmq'} & set(sys.modules))"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.strip() == "set()"
+
+
+@pytest.mark.parametrize(
+    ("value", "accepted"),
+    [
+        ([], True),
+        (["a.b:c", {"path": "a:b", "options": {"x": 1}}, {"path": "a:b"}], True),
+        ("a:b", False),
+        (["a.b"], False),
+        ([{"options": {}}], False),
+        ([{"path": "a:b", "x": 1}], False),
+        ([{"path": "a:b", "options": [1]}], False),
+        ([3], False),
+    ],
+)
+def test_import_paths(value, accepted):
+    """With or without options."""
+    assert import_paths().accepts(value) is accepted

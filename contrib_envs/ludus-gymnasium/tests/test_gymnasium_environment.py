@@ -283,6 +283,45 @@ def test_wrappers(make) -> None:
     assert role.observation_space.shape == (2 + 9,)
 
 
+@pytest.mark.parametrize("workers", [0, 1])
+def test_wrappers_take_arguments(make, workers) -> None:
+    """A table holds the path and the options; arrays become tuples, which shapes have to be."""
+    wrappers = [
+        {"path": "gymnasium.wrappers:FrameStackObservation", "options": {"stack_size": 3}},
+        {"path": "gymnasium.wrappers:ReshapeObservation", "options": {"shape": [2, 6]}},
+        "gymnasium.wrappers:FlattenObservation",
+        {"path": "gymnasium.wrappers:ReshapeObservation", "options": {"shape": [3, 4]}},
+    ]
+    env = make("CartPole-v1", wrappers=wrappers, workers=workers)
+    (role,) = env.spec.roles
+    assert role.observation_space.shape == (3, 4)
+    tick = env.reset(seeds(0))
+    assert tick.roles["player"].observation["obs"].shape == (1, 1, 3, 4)
+
+
+@pytest.mark.parametrize(
+    ("wrapper", "message"),
+    [
+        ({"path": "gymnasium.wrappers:ReshapeObservation", "options": {"size": 3}}, "with {'size': 3}: .*'size'"),
+        ({"path": "no_such_module:Wrapper"}, "no module named no_such_module; install it"),
+        ("gymnasium.wrappers:ReshapeObservation", "missing 1 required positional argument: 'shape'"),
+    ],
+)
+def test_wrappers_that_refuse_are_named(make, wrapper, message) -> None:
+    """With their arguments."""
+    with pytest.raises(ConfigError, match=rf"wrappers: cannot wrap 'CartPole-v1' in .*{message}"):
+        make("CartPole-v1", wrappers=[wrapper])
+
+
+@pytest.mark.parametrize(
+    "wrapper", [3, "no path", {"options": {}}, {"path": "a:b", "shape": 3}, {"path": "a:b", "options": 3}]
+)
+def test_other_wrappers_are_refused(wrapper) -> None:
+    """The message shows both forms."""
+    with pytest.raises(ValueError, match=r"wrappers: expected a list of import paths .* options = "):
+        GymnasiumConfig(wrappers=[wrapper])
+
+
 @pytest.mark.parametrize(
     ("name", "instead"), [("NormalizeObservation", "modular"), ("NormalizeReward", "scale-reward")]
 )

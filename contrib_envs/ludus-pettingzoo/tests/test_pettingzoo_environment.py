@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pettingzoo
@@ -16,7 +17,7 @@ from ludus_pettingzoo.config import PettingZooConfig
 from ludus_pettingzoo.environment import make_environment, remove_checks
 from ludus_pettingzoo.games import make_game
 from ludus_pettingzoo.plugin import ludus_register_environments
-from pettingzoo.utils import wrappers
+from pettingzoo.utils import BaseParallelWrapper, wrappers
 
 CHASE = "toy_chase:Chase"
 ELIMINATION = "toy_elimination:Elimination"
@@ -419,3 +420,28 @@ def test_plugin_is_light() -> None:
     """Listing plugins and reading configuration imports no PettingZoo."""
     code = "import sys, ludus_pettingzoo.plugin, ludus_pettingzoo.config; assert 'pettingzoo' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+class Scaled(BaseParallelWrapper):
+    """Multiplies rewards."""
+
+    def __init__(self, env, factor=1.0, offsets=()):
+        super().__init__(env)
+        assert isinstance(offsets, tuple)
+        self.factor = factor
+
+    def step(self, actions):
+        observations, rewards, *rest = super().step(actions)
+        return observations, {agent: self.factor * reward for agent, reward in rewards.items()}, *rest
+
+
+def test_wrappers_take_arguments(make, monkeypatch):
+    """They apply from the inside out."""
+    monkeypatch.setitem(sys.modules, "pz_wrappers", SimpleNamespace(Scaled=Scaled))
+    wrapper = {"path": "pz_wrappers:Scaled", "options": {"factor": 3.0, "offsets": [1, 2]}}
+    env = make("classic/rps_v2", wrappers=["pz_wrappers:Scaled", wrapper])
+    env.reset(seeds(0))
+    tick = env.step({"player": np.array([[[0], [1]]])})
+    assert np.abs(tick.roles["player"].reward).tolist() == [[3.0, 3.0]]
+    with pytest.raises(ConfigError, match=r"wrappers: cannot wrap 'classic/rps_v2' in 'pz_wrappers:Other'"):
+        make("classic/rps_v2", wrappers=["pz_wrappers:Other"])

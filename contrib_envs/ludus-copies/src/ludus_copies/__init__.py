@@ -30,6 +30,7 @@ from ludus_copies.spaces import (
     reward_value,
     statistics_writer,
 )
+from ludus_copies.wrappers import wrap
 
 __all__ = [
     "Copies",
@@ -48,4 +49,5 @@ __all__ = [
     "sign_points",
     "statistics_writer",
     "winner_points",
+    "wrap",
 ]

@@ -6,12 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from attrs import frozen
-from ludus.option import Check, at_least, name, one_of, option, optional, table, text
+from ludus.option import Check, at_least, import_paths, name, one_of, option, optional, table, text
 
-_WRAPPERS = Check(
-    'a list of import paths such as "gymnasium.wrappers:FlattenObservation"',
-    lambda value: not isinstance(value, str) and all(isinstance(v, str) and v.count(":") == 1 for v in value),
-)
 _RETURN = optional(Check("a number", at_least(float("-inf")).accepts))
 
 
@@ -23,10 +19,10 @@ class GymnasiumConfig:
         "CartPole-v1", help='an id of Gymnasium\'s registry; "module:id" imports a module first', lasting=True
     )
     options: Mapping[str, Any] = option({}, help="keyword arguments of the environment's constructor")
-    wrappers: Sequence[str] = option(
+    wrappers: Sequence[str | Mapping[str, Any]] = option(
         (),
-        _WRAPPERS,
-        help="Gymnasium wrappers around each copy, innermost first; without running statistics",
+        import_paths(),
+        help="Gymnasium wrappers around each copy, with their arguments, innermost first; without running statistics",
         lasting=True,
     )
     workers: int = option(0, at_least(0), help="processes that share the matches; 0 plays them one after another")

@@ -7,7 +7,6 @@ copied. `_TRANSPLANTS` lists the supported implementations.
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -31,6 +30,7 @@ from ludus_copies import (
     plain_observation_space,
     reward_value,
     statistics_writer,
+    wrap,
 )
 
 from ludus_gymnasium.config import GymnasiumConfig
@@ -52,13 +52,7 @@ def make_game(**options: Any) -> GymnasiumGame:
         ContractError: The environment does not keep the API of Gymnasium.
     """
     config = GymnasiumConfig(**options)
-    env = make_env(config.id, config.options, max_ticks=config.max_ticks)
-    for path in config.wrappers:
-        module, _, name = path.partition(":")
-        try:
-            env = getattr(importlib.import_module(module), name)(env)
-        except (ImportError, AttributeError, TypeError) as error:
-            raise ConfigError(f"wrappers: cannot wrap {config.id!r} in {path!r}: {error}") from error
+    env = wrap(make_env(config.id, config.options, max_ticks=config.max_ticks), config.wrappers, id=config.id)
     _reject_running_statistics(env)
     return GymnasiumGame(env, config)
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from attrs import frozen
-from ludus.option import Check, at_least, name, one_of, option, optional, table, text
+from ludus.option import Check, at_least, import_paths, name, one_of, option, optional, table, text
 
 _ID = Check(
     'an id such as "classic/connect_four_v3", "my_package.my_game_v0" or "my_package.my_module:make"',
@@ -50,6 +50,12 @@ class PettingZooConfig:
         True,
         help="remove PettingZoo's wrappers that check the order of calls and the legality of actions, which ludus "
         "guarantees; they take half of the time of a small game",
+    )
+    wrappers: Sequence[str | Mapping[str, Any]] = option(
+        (),
+        import_paths(),
+        help="wrappers around each copy, such as those of SuperSuit, with their arguments, innermost first",
+        lasting=True,
     )
     workers: int = option(0, at_least(0), help="processes that share the matches; 0 plays them one after another")
     max_ticks: int = option(

@@ -7,7 +7,7 @@ from typing import Any
 
 from ludus.environment import EnvironmentSpec, Scenario
 from ludus.errors import ConfigError, ContractError, LudusError
-from ludus_copies import MatchArrays, fold_seed
+from ludus_copies import MatchArrays, fold_seed, wrap
 from pettingzoo import AECEnv, ParallelEnv
 
 from ludus_pettingzoo.answers import RESET, STEP, find_problem, find_unknown_agent
@@ -29,6 +29,7 @@ def make_game(**options: Any) -> AecGame | ParallelGame:
     env = make_pettingzoo(config.id, config.options, api=config.api)
     if config.unwrap:
         env = remove_checks(env)
+    env = wrap(env, config.wrappers, id=config.id)
     possible = getattr(env, "possible_agents", None)
     if not possible:
         raise ContractError(f"PettingZoo environment {config.id!r} has no possible_agents, which define the seats")
