@@ -248,16 +248,18 @@ def _check_components(hook: str, results: list[Any]) -> tuple[Component, ...]:
     """
     if not results:  # pluggy drops None
         raise PluginError(f"{hook} returned None, expected components")
-    components: list[Any] = []
-    for result in results:
-        if isinstance(result, str | Component) or not isinstance(result, Iterable):
-            raise PluginError(f"{hook} returned {result!r}, expected a list of ludus.Component")
-        components += result
-    for component in components:
-        if not isinstance(component, Component):
-            raise PluginError(f"{hook} returned a list with {component!r}, expected only ludus.Component")
+    components = tuple(component for result in results for component in _iterate_result(hook, result))
     names = [component.name for component in components]
     duplicates = sorted({name for name in names if names.count(name) > 1})
     if duplicates:
         raise PluginError(f"{hook} returned two components named {', '.join(map(repr, duplicates))}")
-    return tuple(components)
+    return components
+
+
+def _iterate_result(hook: str, result: Any) -> Iterator[Component]:
+    if isinstance(result, str | Component) or not isinstance(result, Iterable):
+        raise PluginError(f"{hook} returned {result!r}, expected a list of ludus.Component")
+    for component in result:
+        if not isinstance(component, Component):
+            raise PluginError(f"{hook} returned a list with {component!r}, expected only ludus.Component")
+        yield component
