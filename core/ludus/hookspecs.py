@@ -150,9 +150,11 @@ def ludus_register_ratings() -> Iterable[Component]:
     """Register rating methods.
 
     Returns:
-        Components whose factory is called as ``factory(config, anchors=names, seats=seats)`` in the coordinator and
-        in programs that read a run, and returns an `ludus.matchmaker.RatingTable`. `seats` are the seats of a match,
-        as in `ludus.environment.EnvironmentSpec.seats`.
+        Components whose factory is called as ``factory(config, anchors=names, seats=seats, sides=sides)`` in the
+        coordinator and in programs that read a run, and returns an `ludus.matchmaker.RatingTable`. `anchors` are
+        `ludus.matchmaker.rated_anchors`, `seats` are the seats of a match, as in
+        `ludus.environment.EnvironmentSpec.seats`, and `sides` is the side of every player, see
+        `ludus.matchmaker.team_sides`.
 
     Since 0.1.
     """

@@ -4,7 +4,9 @@ The name of a participant is one string:
 
 * ``main_agent@7``  — the frozen model number 7 of player ``main_agent``; immutable;
 * ``main_agent@7+`` — the live weights of ``main_agent``, after model 7 was frozen;
-* ``minimax3``      — an anchor: a scripted agent with a rating.
+* ``minimax3``      — an anchor: a scripted agent with a rating;
+* ``cat=random``    — the anchor ``random`` as it is counted and rated in a team of cats. In a game whose teams have
+  different roles, an anchor has one such name for the roles of each team, because it is not equally strong in all.
 
 All matchmakers count a draw as half a win. In an asymmetric game they choose opponents that can fill the other team.
 """
@@ -17,13 +19,48 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 from attrs import field, frozen
 
-from ludus.environment import Scenario
+from ludus.environment import Scenario, Seat
 from ludus.option import Check, text
 
 if TYPE_CHECKING:
     from ludus.records import MatchRecord
 
-__all__ = ["LeagueView", "Matchmaker", "Pairing", "PlayerView", "PoolChange", "Rating", "RatingTable", "Statistic"]
+__all__ = [
+    "LeagueView",
+    "Matchmaker",
+    "Pairing",
+    "PlayerView",
+    "PoolChange",
+    "Rating",
+    "RatingTable",
+    "Statistic",
+    "rated_anchors",
+    "rated_names",
+    "team_sides",
+]
+
+
+def team_sides(seats: Sequence[Seat]) -> tuple[str, ...]:
+    """Return the side of every team: its roles, joined by ``+``; empty texts where all teams have the same roles."""
+    num_teams = 1 + max((seat.team for seat in seats), default=-1)
+    sides = ["+".join(sorted({seat.role for seat in seats if seat.team == team})) for team in range(num_teams)]
+    return tuple(sides if len(set(filter(None, sides))) > 1 else [""] * num_teams)
+
+
+def rated_anchors(anchors: Sequence[str], seats: Sequence[Seat]) -> tuple[str, ...]:
+    """Return the names under which anchors are rated: ``cat=random`` for every side, ``random`` where there is one."""
+    sides = dict.fromkeys(team_sides(seats)) or ("",)
+    return tuple(_rated(anchor, side) for anchor in anchors for side in sides)
+
+
+def rated_names(participants: Sequence[str], seats: Sequence[Seat]) -> tuple[str, ...]:
+    """Return the names under which the participants of a fixture, one per seat, are rated."""
+    sides = team_sides(seats)
+    return tuple(_rated(name, sides[seat.team]) for name, seat in zip(participants, seats, strict=True))
+
+
+def _rated(name: str, side: str) -> str:
+    return f"{side}={name}" if side and "@" not in name else name
 
 
 @frozen(kw_only=True)
@@ -103,13 +140,15 @@ class RatingTable(Protocol):
     implements `add` or `replay`; the other method does nothing.
 
     Ratings are displayed as whole numbers. Methods should use the scale of Elo points, where 400 are odds of 10 to 1.
+    In a game whose teams have different roles, only ratings of the same side (`team_sides`) are compared; they should
+    measure skill, and not the advantage of the side.
     """
 
     def add(self, a: str, b: str, count: np.ndarray) -> None:
         """Add new results of two participants; for methods that need only sums.
 
         Args:
-            a: First participant.
+            a: First participant, by the name under which it is rated.
             b: Second participant; there is another call for (b, a) with the mirrored counts.
             count: ``[3] int64``: wins, draws, losses of a.
         """
@@ -147,6 +186,10 @@ class LeagueView(Protocol):
         """Return the scripted participants."""
 
     @property
+    def rated_anchors(self) -> tuple[str, ...]:
+        """Return the anchors as they are rated: one name per side, such as ``cat=random``, where sides differ."""
+
+    @property
     def elapsed_s(self) -> float:
         """Return the seconds that the run has trained."""
 
@@ -165,7 +208,10 @@ class LeagueView(Protocol):
         """Return why a rule requested a model; empty for models by number of decisions or of the end of a session."""
 
     def team(self, participant: str) -> int | None:
-        """Return the fixed team of a player's model or an anchor; None where it may take any."""
+        """Return the fixed team of a player's model or an anchor; None where it may take any.
+
+        A rated anchor such as ``cat=random`` has the team of its side.
+        """
 
     def pool(self, name: str) -> tuple[str, ...]:
         """Return the models of a pool, oldest first; an unknown pool is empty."""
@@ -174,7 +220,8 @@ class LeagueView(Protocol):
         """Return ``[n, 3] float64``: wins, draws, losses of `participant` against each opponent.
 
         For a live participant the counts of its earlier frozen and live weights, back to its last `Reset`, are
-        included with a weight that halves with every model. So a win rate exists right after a freeze.
+        included with a weight that halves with every model. So a win rate exists right after a freeze. An anchor named
+        without a side has its counts of all sides.
         """
 
     def recent(self, player: str, opponents: Sequence[str]) -> np.ndarray:

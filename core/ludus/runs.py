@@ -95,6 +95,7 @@ class Run(AbstractContextManager["Run"]):
         folder: The run folder.
         league: The league as matchmakers read it: players, anchors, pools, payoffs and ratings.
         seats: The seats of a match, in the order of a fixture's participants.
+        sides: Side by player, see `ludus.matchmaker.team_sides`.
         models: All frozen models by participant name, in the order of freezing.
         pools: The members of every pool, oldest first.
     """
@@ -115,6 +116,7 @@ class Run(AbstractContextManager["Run"]):
             self._store.close()
             raise
         self.seats: tuple[Seat, ...] = self._league.seats
+        self.sides: Mapping[str, str] = self._league.sides
         self.models: Mapping[str, ModelRecord] = self._league.models
         self.pools: Mapping[str, Sequence[str]] = self._league.pools
 

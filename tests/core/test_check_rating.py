@@ -12,7 +12,7 @@ from ludus.testing import check_rating
 class Wins:
     """A valid method: wins less losses. The subclasses are broken."""
 
-    def __init__(self, *, anchors, seats):
+    def __init__(self, *, anchors, seats, sides):
         self.counts = {}
 
     def add(self, a, b, count):

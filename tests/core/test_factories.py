@@ -503,9 +503,9 @@ def test_evaluation_section_without_matchmaker(configure, plugins):
 
 
 def test_rating(configure):
-    """Anchors and seats are passed to the factory."""
-    made = make(configure().league.rating, anchors=("a",), seats=())
-    assert made.arguments == {"anchors": ("a",), "seats": ()}
+    """Anchors, seats and sides are passed to the factory."""
+    made = make(configure().league.rating, anchors=("a",), seats=(), sides={})
+    assert made.arguments == {"anchors": ("a",), "seats": (), "sides": {}}
 
 
 def test_sink_and_launcher(configure, tmp_path):

@@ -312,7 +312,7 @@ def test_only_evaluations_of_fixed_participants_are_rated(league):
 class Reader:
     """A table that keeps the replayed matches."""
 
-    def __init__(self, *, anchors, seats):
+    def __init__(self, *, anchors, seats, sides):
         self.made = (anchors, seats)
         self.replayed = []
 

@@ -7,6 +7,7 @@ import itertools
 import numpy as np
 from hypothesis import given, settings, strategies as st
 from ludus._store.match_log import count_payoffs as count_arrays
+from ludus.environment import Seat
 from ludus.records import Fixture
 
 
@@ -19,7 +20,8 @@ def count_payoffs(fixtures, starts, outcome, *, teams):
     """Return the payoffs of matches that are numbered from 0 within each fixture."""
     sizes = np.diff([*starts, len(outcome)])
     number = np.concatenate([np.zeros(0, np.int64), *map(np.arange, sizes)])
-    return count_arrays(fixtures, starts, number, outcome, teams=teams)
+    seats = [Seat("player", index, team) for index, team in enumerate(teams)]
+    return count_arrays(fixtures, starts, number, outcome, seats=seats)
 
 
 def counts(payoffs):
@@ -89,6 +91,20 @@ def test_equals_are_equal_in_every_seating():
     result = count_payoffs([fixture("aab")], np.array([0]), outcome, teams=[0, 1, 2])
     wins, _, losses = result["train", "a", "b"]
     assert wins == losses
+
+
+def test_an_anchor_is_counted_by_its_side():
+    """Where teams have different roles, it also meets itself; models have one role each."""
+    seats = [Seat("cat", 0, 0), Seat("mouse", 0, 1), Seat("mouse", 1, 1)]
+    fixtures = [fixture(("bot", "bot", "bot")), fixture(("cat@1", "bot", "bot"))]
+    outcome = np.array([[1, 0], [0, 1]], np.float32)
+    result = count_arrays(fixtures, np.array([0, 1]), np.zeros(2, np.int64), outcome, seats=seats)
+    assert counts(result) == {
+        ("train", "cat=bot", "mouse=bot"): [1, 0, 0],
+        ("train", "mouse=bot", "cat=bot"): [0, 0, 1],
+        ("train", "cat@1", "mouse=bot"): [0, 0, 1],
+        ("train", "mouse=bot", "cat@1"): [1, 0, 0],
+    }
 
 
 def test_kinds_are_kept_apart():

@@ -97,7 +97,7 @@ def test_results_follow_the_true_win_rates():
 def test_rating_matches_change_ratings():
     """Without a rating table there are no ratings."""
     rated = {"evaluation": ConstantMatchmaker(pair=("main@1", "zero"))}
-    table = ShareTable(ShareConfig(), anchors=(), seats=())
+    table = ShareTable(ShareConfig(), anchors=(), seats=(), sides={})
     for rating, matches in ((rated, 0), (rated | {"ratings": table}, 4 * 8)):
         made = make_league(main={"freeze_every": 1, "rate": 100.0}, rating=rating)
         made.run(1)

@@ -15,7 +15,7 @@ import numpy as np
 
 from ludus._league.behaviour import Behaviour
 from ludus._league.matchmaking_state import MatchmakingState
-from ludus._league.participants import inherited_weights, live_player, parse
+from ludus._league.participants import anchors_by_side, inherited_weights, live_player, parse, player_sides
 from ludus._league.payoffs import Payoffs
 from ludus._league.roster import Roster
 from ludus._store.match_log import RecordedResults
@@ -23,7 +23,7 @@ from ludus._store.store import Player, Store
 from ludus._training_budget import TrainingBudget
 from ludus.environment import Seat
 from ludus.errors import StoreError
-from ludus.matchmaker import PlayerView, PoolChange, Rating, RatingTable
+from ludus.matchmaker import PlayerView, PoolChange, Rating, RatingTable, rated_anchors, team_sides
 from ludus.records import Fixture, MatchRecord, ModelRecord
 
 
@@ -43,6 +43,9 @@ class League:
         players: The players by name.
         models: All frozen models by participant, in the order in which they were frozen.
         anchors: The scripted participants.
+        rated_anchors: The anchors as they are rated, see `ludus.matchmaker.rated_anchors`.
+        sides: Side by player, see `ludus.matchmaker.team_sides`.
+        num_teams: Teams of a match; 0 where a run was stopped before its first match.
         pools: The members of every pool, oldest first.
         budget: The training budget.
         elapsed_s: Seconds that the run has trained; updated by the coordinator.
@@ -67,11 +70,20 @@ class League:
         self.players: Mapping[str, PlayerView] = self.roster.players
         self.models: Mapping[str, ModelRecord] = self.roster.models
         self.anchors = self.roster.anchors
+        self.rated_anchors = rated_anchors(anchors, seats)
+        self.num_teams = len(team_sides(seats))
+        self.sides = player_sides({name: role for name, (role, _) in players.items()}, seats)
         self.pools: dict[str, list[str]] = {}
         self.elapsed_s = store.counters().get("elapsed_s", 0.0)
         self.budget = budget or TrainingBudget()
-        self._payoffs = Payoffs(lambda participant: inherited_weights(participant, self.players))
-        self._ratings: RatingTable = _NoRatings() if ratings is None else ratings(anchors=self.anchors, seats=seats)
+        self._anchors_by_side = anchors_by_side(anchors, seats)
+        self._payoffs = Payoffs(
+            lambda participant: inherited_weights(participant, self.players, self._anchors_by_side),
+            sums=self._anchors_by_side,
+        )
+        self._ratings: RatingTable = _NoRatings()
+        if ratings is not None:
+            self._ratings = ratings(anchors=self.rated_anchors, seats=seats, sides=self.sides)
         self._behaviour = Behaviour()
         self.statistics = self._behaviour.statistics
         self._load()
@@ -103,11 +115,6 @@ class League:
     # --- what matchmakers read ------------------------------------------------------------------------------------
 
     @property
-    def num_teams(self) -> int:
-        """Return the number of teams in a match; 0 where a run was stopped before its first match."""
-        return 1 + max((seat.team for seat in self.seats), default=-1)
-
-    @property
     def decisions(self) -> int:
         """Return the decisions that all players have learned from."""
         return sum(view.decisions for view in self.players.values())
@@ -126,8 +133,10 @@ class League:
         return str(self.models[model].manifest.get("reason", ""))
 
     def team(self, participant: str) -> int | None:
-        """Return the team of a player's model; None where it may take any, as anchors may."""
-        return self.roster.team(participant)
+        """Return the team of a player's model or a rated anchor; None where it may take any."""
+        side, _, anchor = participant.rpartition("=")
+        teams = [team for team, name in enumerate(team_sides(self.seats)) if side and name == side]
+        return self.roster.team(participant) if len(teams) != 1 or anchor not in self.anchors else teams[0]
 
     def pool(self, name: str) -> tuple[str, ...]:
         """Return the models of a pool, oldest first; an unknown pool is empty."""

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 from attrs import frozen
 
-from ludus.matchmaker import PlayerView
+from ludus.environment import Seat
+from ludus.matchmaker import PlayerView, rated_anchors, team_sides
 
 _MAX_INHERITED = 16  # models; an older one would weigh less than 1/65,536
 
@@ -33,17 +35,34 @@ def parse(participant: str) -> Name:
 
 
 def live_player(participant: str) -> str:
-    """Return the player of a live participant, and any other participant unchanged."""
+    """Return the player of a live participant, an anchor without its side, and a frozen model unchanged."""
     name = parse(participant)
-    return name.player if name.live else participant
+    return name.player.rpartition("=")[2] if name.live or name.number is None else participant
 
 
-def inherited_weights(participant: str, players: Mapping[str, PlayerView]) -> list[tuple[str, float]]:
+def player_sides(roles: Mapping[str, str], seats: Sequence[Seat]) -> dict[str, str]:
+    """Return the side of every player, given its role; see `ludus.matchmaker.team_sides`."""
+    sides = team_sides(seats)
+    side_of = {seat.role: sides[seat.team] for seat in reversed(seats)}
+    return {player: side_of.get(role, "") for player, role in roles.items()}
+
+
+def anchors_by_side(anchors: Sequence[str], seats: Sequence[Seat]) -> dict[str, tuple[str, ...]]:
+    """Return the rated names of every anchor; empty in a game of one side, where they are the names themselves."""
+    by_anchor = {anchor: rated_anchors([anchor], seats) for anchor in anchors}
+    return {anchor: names for anchor, names in by_anchor.items() if names != (anchor,)}
+
+
+def inherited_weights(
+    participant: str, players: Mapping[str, PlayerView], by_side: Mapping[str, Sequence[str]] = MappingProxyType({})
+) -> list[tuple[str, float]]:
     """Return the participants whose matches count for a participant, each with its weight.
 
-    These are the participant itself and, for a live one, its earlier frozen and live weights back to the last reset of
-    its player. The weight halves with every model.
+    These are the participant itself, an anchor on every side (`anchors_by_side`) and, for live weights, the earlier
+    frozen and live weights back to the last reset of their player. The weight halves with every model.
     """
+    if participant in by_side:
+        return [(name, 1.0) for name in by_side[participant]]
     name = parse(participant)
     if not name.live or name.number is None:
         return [(participant, 1.0)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -56,7 +56,7 @@ class _Row:
 
 @define
 class _LiveSum:
-    """The counts of a live participant, with those that it inherits.
+    """The counts of a live participant, or of an anchor on all sides, with those that it inherits.
 
     Attributes:
         weights: Weight by participant whose matches count.
@@ -74,7 +74,7 @@ class _LiveSum:
 
 @frozen
 class _Opponents:
-    """A list of opponents: the index of each, and the live ones, whose counts include inherited ones."""
+    """A list of opponents: the index of each, and those whose counts include inherited ones."""
 
     columns: NDArray[np.int64]
     live: tuple[tuple[int, str], ...]
@@ -85,10 +85,12 @@ class Payoffs:
 
     Args:
         inherited: Returns the participants whose matches count for a participant, with their weights.
+        sums: Participants besides live ones for which the matches of others count.
     """
 
-    def __init__(self, inherited: Callable[[str], Iterable[tuple[str, float]]]) -> None:
+    def __init__(self, inherited: Callable[[str], Iterable[tuple[str, float]]], *, sums: Collection[str] = ()) -> None:
         self._inherited = inherited
+        self._sums = frozenset(sums)
         self._index: dict[str, int] = {}
         self._rows: dict[str, _Row] = {}
         self._opponents: dict[tuple[str, ...], _Opponents] = {}  # cleared when a participant gets an index
@@ -119,10 +121,13 @@ class Payoffs:
 
     def _counts(self, participant: str, columns: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return ``[n, 3]``: counts against the participants of the given indices."""
-        if participant.endswith("+"):
+        if self._is_sum(participant):
             return self._live_total(participant)[columns]
         row = self._rows.get(participant)
         return np.zeros((len(columns), 3)) if row is None else row.select(columns).astype(np.float64)
+
+    def _is_sum(self, participant: str) -> bool:
+        return participant.endswith("+") or participant in self._sums
 
     def _live_total(self, participant: str) -> NDArray[np.float64]:
         """Return ``[> n, 3]``: the counts of a live participant by index; line n is 0, for unknown opponents."""
@@ -143,7 +148,7 @@ class Payoffs:
         if indexed is None:
             unknown = len(self._index)
             columns = np.array([self._index.get(name, unknown) for name in opponents], np.int64)
-            live = tuple((i, name) for i, name in enumerate(opponents) if name.endswith("+"))
+            live = tuple((i, name) for i, name in enumerate(opponents) if self._is_sum(name))
             if len(self._opponents) >= _CACHE_SIZE:
                 self._opponents.clear()
             indexed = self._opponents[opponents] = _Opponents(columns, live)

@@ -26,6 +26,7 @@ from ludus._store.store import Store
 from ludus.algorithm import GroupTrainer
 from ludus.errors import ConfigError, ModelError, PluginError, WorkerError
 from ludus.launcher import Launcher
+from ludus.matchmaker import rated_anchors
 
 
 def check_run(run: RunContext, store: Store | None = None) -> None:
@@ -48,7 +49,7 @@ def check_run(run: RunContext, store: Store | None = None) -> None:
         make_matchmaker(run.plugins, player)
     for rule in config.league.rules:
         make(rule)
-    make(config.league.rating, anchors=tuple(config.anchors), seats=spec.seats)
+    make(config.league.rating, anchors=rated_anchors(tuple(config.anchors), spec.seats), seats=spec.seats, sides={})
     for anchor in config.anchors.values():
         for role in spec.roles:
             make_agent(anchor.agent, spec, role.name)

@@ -26,8 +26,9 @@ def play_final_evaluation(
 ) -> None:
     """Play the final matches on paired seeds, from every seat, and commit their results.
 
-    A model plays in one team; its opponent fills all others that it can. No environment is made if there is nothing to
-    play.
+    A model plays in one team; its opponent fills all others that it can. Where the teams have different roles, the
+    anchor ``random``, else the first one, plays the same matches in every role: the baseline of the models' scores.
+    No environment is made if there is nothing to play.
 
     Args:
         run: The run.
@@ -38,19 +39,18 @@ def play_final_evaluation(
     spec, league, matches = run.spec, coordinator.league, run.config.evaluation.final_matches
     rotations = spec.num_teams if coordinator.evaluation.rotates_teams else 1
     matches_per_fixture = -(-matches // rotations)
-    pairs = list(_final_pairs(coordinator, matches_per_fixture)) if spec.num_teams > 1 else []
+    pairs = _pairs_to_play(league, matches_per_fixture) if spec.num_teams > 1 and matches else []
     if not pairs or stop():
         return
     num_matches = min(rotations * matches_per_fixture, run.config.evaluation_matches)
     environment = make_environment(run.config.environment, num_matches)
     cache = make_actor_cache(run, "final", spec, num_matches)
     try:
-        for player, opponent in pairs:
+        for first, opponent, by_team in pairs:
             if stop():
                 break
-            subject = f"{_REASON}: {player.models[-1]} against {opponent}"
+            subject = f"{_REASON}: {first} against {opponent}"
             print_line(f"{subject}, {matches} matches")
-            by_team = _seat_all_teams(league, player, opponent)
             fixtures = coordinator.evaluation.create(by_team, matches_per_fixture, reason=_REASON)
             results = play_out(
                 environment,
@@ -85,28 +85,41 @@ class _Progress:
             self.print_line(f"{self.subject}: {ended} of {total} matches after {now_s - self._started_s:.0f} s")
 
 
-def _seat_all_teams(league: League, player: PlayerView, opponent: str) -> tuple[str, ...]:
-    """Return the participant of every team: a player's newest model, and its opponent in all teams that it can fill."""
+def _seat_all_teams(league: League, first: str, opponent: str) -> tuple[str, ...]:
+    """Return the participant of every team: the first in one team, its opponent in all others that it can fill."""
     newest = [view.models[-1] for view in league.players.values() if view.models]
     by_team = []
     for team in range(league.num_teams):
-        first = player.models[-1] if team == (player.team or 0) else opponent
-        candidates = (first, *newest, *league.anchors)
+        chosen = first if team == (league.team(first) or 0) else opponent
+        candidates = (chosen, *newest, *league.anchors)
         by_team.append(next((name for name in candidates if league.team(name) in (None, team)), opponent))
-    return tuple(by_team)
+    return tuple(name.rpartition("=")[2] for name in by_team)
 
 
-def _final_pairs(coordinator: Coordinator, matches: int) -> Iterator[tuple[PlayerView, str]]:
-    """Yield players and opponents whose final matches have not been played by an earlier session."""
-    if not matches:
-        return
-    league = coordinator.league
+def _pairs_to_play(league: League, matches: int) -> list[tuple[str, str, tuple[str, ...]]]:
+    """Return the pairs whose final matches have not been played by an earlier session, with their seating by team."""
     fixtures = (record.fixture for record in league.store.fixtures.records(kind="eval") if record.played)
-    played = {(frozenset(f.participants), f.matches) for f in fixtures if f.reason == _REASON}
+    played = {f.participants for f in fixtures if (f.reason, f.matches) == (_REASON, matches)}
+    pairs = []
+    for first, opponent in _final_pairs(league):
+        by_team = _seat_all_teams(league, first, opponent)
+        participants = tuple(by_team[seat.team] for seat in league.seats)
+        if participants not in played:
+            pairs.append((first, opponent, by_team))
+            played.add(participants)  # the baseline of one side may be that of another
+    return pairs
+
+
+def _final_pairs(league: League) -> Iterator[tuple[str, str]]:
+    """Yield every newest model with its opponents, and where sides differ the baseline of every side."""
     for player in league.players.values():
         for opponent in _final_opponents(player, league.anchors):
-            if (frozenset(_seat_all_teams(league, player, opponent)), matches) not in played:
-                yield player, opponent
+            yield player.models[-1], opponent
+    if league.rated_anchors != league.anchors:
+        baseline = "random" if "random" in league.anchors else league.anchors[0]
+        for name in league.rated_anchors:
+            if name.rpartition("=")[2] == baseline:
+                yield from ((name, anchor) for anchor in league.anchors)
 
 
 def _final_opponents(player: PlayerView, anchors: Sequence[str]) -> Sequence[str]:

@@ -21,6 +21,7 @@ from ludus._store.database import Database, reading
 from ludus._store.tables import FIXTURE_COLUMNS, FixtureTable, fixture_of
 from ludus.environment import Seat
 from ludus.errors import StoreError, WireError
+from ludus.matchmaker import rated_names
 from ludus.option import name as name_check
 from ludus.records import Fixture, MatchRecord
 
@@ -65,7 +66,7 @@ class PayoffTable:
             StoreError: The log has matches of fixtures that do not exist.
         """
         totals: Counts = {}
-        teams = [seat.team for seat in self._db.seats()]
+        seats = self._db.seats()
         cursor = self._db.execute("SELECT fixture, number, outcome FROM matches ORDER BY fixture, number")
         while rows := cursor.fetchmany(_CHUNK):
             with reading(f"table matches, fixtures {rows[0][0]} to {rows[-1][0]},"):
@@ -78,7 +79,7 @@ class PayoffTable:
                 raise StoreError(
                     f"{self._db.run_dir}: the log has matches of fixtures that do not exist; restore a copy of the run"
                 )
-            accumulate(totals, count_payoffs([known[i] for i in ids], starts, number, outcome, teams=teams))
+            accumulate(totals, count_payoffs([known[i] for i in ids], starts, number, outcome, seats=seats))
         return totals
 
 
@@ -93,9 +94,11 @@ def count_payoffs(
     number: NDArray[np.int64],
     outcome: NDArray[np.float32],
     *,
-    teams: Sequence[int],
+    seats: Sequence[Seat],
 ) -> Counts:
     """Count wins, draws and losses of every ordered pair of different participants of different teams.
+
+    Participants are counted under the names of `ludus.matchmaker.rated_names`.
 
     Each match counts once per pair of participants. If they fill several teams, the result is that of one pair of their
     teams, which changes with the match number: results of several pairs of one match would not be independent.
@@ -105,14 +108,15 @@ def count_payoffs(
         starts: ``[G] int64``: the first row of each fixture; the rows are sorted as `fixtures` are.
         number: ``[n] int64``: the number of each match within its fixture.
         outcome: ``[n, teams] float32``.
-        teams: The team of every seat.
+        seats: The seats of a match.
     """
     counts: Counts = {}
+    teams = [seat.team for seat in seats]
     for fixture, points, numbers in zip(
         fixtures, np.split(outcome, starts[1:]), np.split(number, starts[1:]), strict=False
     ):
         sides: dict[str, list[int]] = {}
-        for participant, team in sorted(set(zip(fixture.participants, teams, strict=True))):
+        for participant, team in sorted(set(zip(rated_names(fixture.participants, seats), teams, strict=True))):
             sides.setdefault(participant, []).append(team)
         for (a, own), (b, other) in itertools.combinations(sides.items(), 2):
             pairs = np.array([(i, j) for i in own for j in other if i != j], np.int64)
@@ -212,14 +216,13 @@ class MatchLog:
             WireError: The arrays have other shapes or dtypes, or outcomes outside [0, 1].
         """
         seats = self._db.seats()
-        teams = [seat.team for seat in seats]
         report = _check_report(arrays, seats)
         new, num_refused = self._find_new(report)
         summaries = tuple(summary for summary, _ in new if summary.matches)
         rows = np.concatenate([np.zeros(0, np.int64), *(rows for _, rows in new)])
         starts = run_starts(report.fixture[rows])
         fixtures = [summary.fixture for summary in summaries]
-        payoffs = count_payoffs(fixtures, starts, report.number[rows], report.outcome[rows], teams=teams)
+        payoffs = count_payoffs(fixtures, starts, report.number[rows], report.outcome[rows], seats=seats)
         behaviour: Sums = {}
         for fixture, own in zip(fixtures, np.split(rows, starts[1:]), strict=False):
             statistics = {name: values[own] for name, values in report.statistics.items()}

@@ -82,6 +82,14 @@ class FakeLeague:
     frozen: Mapping[str, float] = field(factory=dict)
     freeze_reasons: Mapping[str, str] = field(factory=dict)
 
+    @property
+    def rated_anchors(self) -> tuple[str, ...]:
+        """Return ``role=anchor`` for the role of every player with a fixed team, or the anchors where there is none."""
+        sides = dict.fromkeys(view.role for view in self.players.values() if view.team is not None)
+        names = (f"{side}={anchor}" for anchor in self.anchors for side in sides)
+        plain = [anchor for anchor in self.anchors if not sides or anchor in self.anchor_teams]
+        return (*plain, *(name for name in names if name.rpartition("=")[2] not in self.anchor_teams))
+
     def frozen_s(self, model: str) -> float:
         """Return the time at which a model was frozen, in seconds of training."""
         return self.frozen.get(model, 0.0)
@@ -113,10 +121,13 @@ class FakeLeague:
         return total
 
     def _counts(self, one: str, other: str) -> tuple[float, float, float]:
-        if (one, other) in self.results:
-            return self.results[one, other]
-        wins, draws, losses = self.results.get((other, one), (0.0, 0.0, 0.0))
-        return losses, draws, wins
+        for a, b in ((one, other), (one.rpartition("=")[2], other.rpartition("=")[2])):  # results of all sides, too
+            if (a, b) in self.results:
+                return self.results[a, b]
+            if (b, a) in self.results:
+                wins, draws, losses = self.results[b, a]
+                return losses, draws, wins
+        return 0.0, 0.0, 0.0
 
     def rating(self, participant: str) -> Rating:
         """Return the rating of a participant, or the default."""
@@ -129,7 +140,11 @@ class FakeLeague:
     def team(self, participant: str) -> int | None:
         """Return the team of a model or an anchor; None if it can play in any team."""
         name, at, _ = participant.partition("@")
-        return self.players[name].team if at else self.anchor_teams.get(participant)
+        if at:
+            return self.players[name].team
+        side, _, anchor = participant.rpartition("=")
+        teams = {view.role: view.team for view in self.players.values()}
+        return teams.get(side, self.anchor_teams.get(anchor))
 
 
 def fake_leagues() -> dict[str, FakeLeague]:
@@ -307,7 +322,7 @@ def check_rating(make: Callable[..., RatingTable]) -> None:
     """Check that a method rates three participants by their results.
 
     Args:
-        make: Makes the rating table, as ``make(anchors=…, seats=…)``.
+        make: Makes the rating table, as ``make(anchors=…, seats=…, sides=…)``.
 
     Raises:
         ContractError: Ratings are not finite, do not follow the results, or depend on the order of the results.
@@ -340,7 +355,7 @@ def _rate(
         replays: First fixtures of the replays.
         added: Matches whose results are added, in order.
     """
-    table = make(anchors=("even",), seats=_SEATS)
+    table = make(anchors=("even",), seats=_SEATS, sides={})
     for first in replays:
         table.replay(first, (match for match in matches if match.fixture.id >= first))
     for match in added:

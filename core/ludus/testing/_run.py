@@ -263,7 +263,7 @@ def _check_rules(context: RunContext, leagues: Sequence[FakeLeague], rng: np.ran
 
 def _check_rating(context: RunContext, environment: Environment, league: FakeLeague) -> str:
     chosen = context.config.league.rating
-    table = make(chosen, anchors=league.anchors, seats=environment.spec.seats)
+    table = make(chosen, anchors=league.rated_anchors, seats=environment.spec.seats, sides={})
     with wrap_answer_errors(f"rating {chosen.name!r}"):
         rating = checked_rating(table.rating(""))
     return f"rating {chosen.name}: participants start at {rating.mean:.0f} ± {rating.deviation:.0f}"

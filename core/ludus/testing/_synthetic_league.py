@@ -81,6 +81,7 @@ class SyntheticLeague:
     rules_every: int = 1
     num_teams: int = field(init=False, default=2)
     anchors: tuple[str, ...] = field(init=False)
+    rated_anchors: tuple[str, ...] = field(init=False)
     strategies: dict[str, np.ndarray] = field(init=False, factory=dict)
     pools: dict[str, list[str]] = field(init=False, factory=dict)
     elapsed_s: float = field(init=False, default=0.0)
@@ -99,7 +100,7 @@ class SyntheticLeague:
         self._rng = np.random.default_rng(self.seed)
         self._scheduler = ShareScheduler(assigned=dict.fromkeys(self.setup, 0.0))
         self._payoffs, self.players = Payoffs(lambda name: inherited_weights(name, self._views)), self._views
-        self.anchors = tuple(self.anchor_strategies)
+        self.anchors = self.rated_anchors = tuple(self.anchor_strategies)
         self.strategies |= self.anchor_strategies
         for name, player in self.setup.items():
             view = PlayerView(

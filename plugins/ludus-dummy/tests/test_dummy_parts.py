@@ -188,7 +188,7 @@ def test_matchmaker_removes_the_oldest_model():
 def test_rating_by_hand():
     """Three wins and a draw are 3.5 of 4 points, and with four drawn prior matches 5.5 of 8."""
     check_rating(partial(ShareTable, ShareConfig()))
-    table = ShareTable(ShareConfig(prior_matches=4), anchors=(), seats=())
+    table = ShareTable(ShareConfig(prior_matches=4), anchors=(), seats=(), sides={})
     table.add("a", "b", np.array([3, 1, 0]))
     rating = table.rating("a")
     assert (rating.mean, rating.matches) == (100 * 5.5 / 8, 4)

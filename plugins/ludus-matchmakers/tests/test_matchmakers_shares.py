@@ -250,7 +250,8 @@ def test_frozen_models_enter_the_pool_of_their_player():
 
 def test_rating_matches_end_after_enough_matches():
     """`enough_matches` and `recent_models` limit the rating matches."""
-    league = FakeLeague(players=[MAIN], results={("main@3", "main@2"): (4, 0, 0)})
+    rated = {("main@3", "main@2"): (4, 0, 0), ("main@2", "main@1"): (4, 0, 0)}
+    league = FakeLeague(players=[MAIN], results=rated)
     assert LatestSelfPlay(enough_matches=4, recent_models=1).next_evaluation(league, rng()) is None
     assert LatestSelfPlay(enough_matches=5, recent_models=1).next_evaluation(league, rng()) == ("main@3", "main@2")
     assert LatestSelfPlay(enough_matches=4, recent_models=2).next_evaluation(league, rng()) == ("main@3", "main@1")

@@ -187,7 +187,7 @@ def test_anchors_are_rated_against_each_other():
 def test_then_the_newest_model_meets_its_predecessors_and_the_newest_of_others():
     """Within `recent_models`, whichever pair has the fewest matches."""
     other = fake_player("other", 2)
-    results = {("main@3", "main@2"): (3, 0, 0), ("other@2", "other@1"): (2, 0, 0)}
+    results = {("main@3", "main@2"): (3, 0, 0), ("other@2", "other@1"): (2, 0, 0), ("main@2", "main@1"): (9, 0, 0)}
     league = FakeLeague(players=[MAIN, other], results={**results, ("main@3", "other@2"): (1, 0, 0)})
     assert rate(league, recent_models=1) == {"main@3", "other@2"}
     assert rate(league, recent_models=2) == {"main@3", "main@1"}
@@ -211,7 +211,40 @@ def test_models_of_one_side_meet_recent_models_of_the_other():
 def test_anchors_made_for_one_team_meet_the_other_team_only():
     """cat-bot plays team 0, so it meets the newest mouse and the bot that plays anything."""
     pairs = {least_certain_pair(SIDES, np.random.default_rng(seed)) for seed in range(40)}
-    assert pairs == {("cat@4", "random"), ("random", "mouse@2"), ("cat-bot", "mouse@2"), ("cat-bot", "random")}
+    others = {("cat@4", "random"), ("random", "mouse@2"), ("cat-bot", "mouse@2"), ("cat-bot", "random")}
+    assert pairs == others | {("random", "random")}
+
+
+def test_a_model_that_was_skipped_is_rated_once():
+    """main@4 was frozen before main@3 had a match; main@3 follows the first matches of main@4, before the others."""
+    rated = {("main@4", "random"): (1, 0, 0), ("main@4", "main@1"): (5, 0, 0), ("main@4", "main@2"): (1, 0, 0)}
+    league = FakeLeague(players=[fake_player("main", 4)], anchors=("random",), results=rated)
+    assert least_certain_pair(league, rng()) == ("main@4", "main@3")
+    assert least_certain_pair(league, rng(), recent_models=0) == ("main@3", "random")
+    rated = rated | {("main@3", "random"): (0, 0, 1)}
+    assert set(least_certain_pair(attrs.evolve(league, results=rated), rng(), recent_models=0)) == {"main@4", "random"}
+
+
+def test_skipped_models_are_rated_without_anchors_and_on_sides():
+    """They meet the next model, or the newest one of the other side."""
+    rated = {("main@4", "main@3"): (1, 0, 0), ("main@1", "main@3"): (1, 0, 0)}
+    league = FakeLeague(players=[fake_player("main", 4)], results=rated)
+    assert least_certain_pair(league, rng(), recent_models=1) == ("main@2", "main@3")
+    sides = FakeLeague(players=[CAT, MOUSE], results={("cat@4", "mouse@2"): (9, 0, 0), ("cat@4", "mouse@1"): (9, 0, 0)})
+    pairs = {least_certain_pair(sides, np.random.default_rng(seed), recent_models=1) for seed in range(20)}
+    assert pairs == {("cat@1", "mouse@2"), ("cat@2", "mouse@2"), ("cat@3", "mouse@2")}
+
+
+def test_an_anchor_meets_itself_where_sides_differ():
+    """Random cats against random mice: what the other scores are compared with; then it needs no more matches."""
+    league = FakeLeague(players=[CAT, MOUSE], anchors=("random",))
+    enough = {("cat@4", "mouse=random"): (99, 0, 1), ("mouse@2", "cat=random"): (99, 0, 1)}
+    assert least_certain_pair(attrs.evolve(league, results=enough), rng()) == ("random", "random")
+    enough |= {("mouse=random", "cat=random"): (50, 0, 50)}
+    assert least_certain_pair(attrs.evolve(league, results=enough), rng()) != ("random", "random")
+    symmetric = FakeLeague(players=[MAIN], anchors=("random",))
+    pairs = {least_certain_pair(symmetric, np.random.default_rng(seed)) for seed in range(20)}
+    assert ("random", "random") not in pairs
 
 
 def test_ties_are_broken_by_the_generator():

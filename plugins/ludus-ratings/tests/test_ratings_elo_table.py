@@ -25,9 +25,9 @@ def ratings_of(table):
     return {name: table.rating(name) for name in table._index}
 
 
-def table_of(records, anchors=()):
+def table_of(records, anchors=(), **options):
     """Return a table with the given ``{(a, b): (wins, draws, losses)}``, entered from both sides."""
-    table = EloTable(anchors=anchors)
+    table = EloTable(anchors=anchors, **options)
     for (a, b), counts in records.items():
         table.add(a, b, np.array(counts))
         table.add(b, a, np.array(counts[::-1]))
@@ -139,6 +139,111 @@ def test_standard_errors_of_a_free_for_all_match_the_errors():
     assert np.mean(errors) == pytest.approx(0.0, abs=0.2)
 
 
+# --- sides --------------------------------------------------------------------------------------------------------
+
+ANCHORS = ("cat=random", "cat=bot", "mouse=random", "mouse=bot")
+SIDES = {"cat": "cat", "mouse": "mouse"}
+
+
+def chase(records, anchors=ANCHORS):
+    """Return the ratings of a game of cats and mice."""
+    return ratings_of(table_of(records, anchors, sides=SIDES))
+
+
+def simulate_sides(strengths, *, advantage, matches, seed):
+    """Return records of all cats against all mice of known strength; cats are `advantage` points better off."""
+    rng, records = np.random.default_rng(seed), {}
+    for (a, cat), (b, mouse) in itertools.product(strengths["cat"].items(), strengths["mouse"].items()):
+        p = 1 / (1 + 10 ** ((mouse - cat - advantage) / 400))
+        wins = int(rng.binomial(matches, p))
+        records[a, b] = (wins, 0, matches - wins)
+    return records
+
+
+def test_a_side_at_a_disadvantage_is_no_skill_by_hand():
+    """A random mouse wins 1 of 11 matches against a random cat; a mouse that wins as many is worth 0, like random."""
+    ratings = chase({("cat=random", "mouse=random"): (1000, 0, 100), ("cat=random", "mouse@1"): (1000, 0, 100)})
+    assert ratings["cat=random"] == Rating(0.0, 0.0, 2200)
+    assert ratings["mouse=random"] == Rating(0.0, 0.0, 1100)
+    assert ratings["mouse@1"].mean == pytest.approx(0.0, abs=1e-3)
+
+
+def test_a_model_worse_than_random_on_its_side_has_a_negative_rating():
+    """The mouse wins 60 % against random cats, where a random mouse wins 70 %: 147 points come to 70, less by 77."""
+    ratings = chase({("cat=random", "mouse=random"): (300, 0, 700), ("cat=random", "mouse@1"): (400, 0, 600)})
+    expected = 400 * (math.log10(6 / 4) - math.log10(7 / 3))
+    assert ratings["mouse@1"].mean == pytest.approx(expected, abs=1.0)
+    assert expected < -70
+
+
+def test_the_deviation_of_a_difference_by_hand():
+    """The rating of the mouse is its strength minus that of the random mouse, both measured against the random cat."""
+    ratings = chase({("cat=random", "mouse=random"): (100, 0, 100), ("cat=random", "mouse@1"): (50, 0, 50)})
+    prior = (POINTS / PRIOR.deviation) ** 2  # of the mouse around the random mouse, which has one around the random cat
+    hessian = np.array([[200 / 4 + 1.0001 * prior, -prior], [-prior, 100 / 4 + prior]])
+    expected = POINTS * math.sqrt(np.array([-1, 1]) @ np.linalg.inv(hessian) @ np.array([-1, 1]))
+    assert ratings["mouse@1"].deviation == pytest.approx(expected, abs=1e-4)
+
+
+@pytest.mark.parametrize("advantage", [-300.0, 0.0, 300.0])
+def test_skill_is_recovered_whatever_the_advantage_of_a_side(advantage):
+    """Ratings are strengths relative to the random anchor of the side, and errors have the size of the deviations."""
+    strengths = {
+        "cat": {"cat=random": 0.0, "cat=bot": 200.0} | {f"cat@{i}": 60.0 * i - 90 for i in range(1, 5)},
+        "mouse": {"mouse=random": 0.0, "mouse=bot": 150.0} | {f"mouse@{i}": 50.0 * i - 80 for i in range(1, 6)},
+    }
+    errors = []
+    for seed in range(25):
+        ratings = chase(simulate_sides(strengths, advantage=advantage, matches=60, seed=seed))
+        for name, strength in (strengths["cat"] | strengths["mouse"]).items():
+            if not name.endswith("random"):
+                errors.append((ratings[name].mean - strength) / ratings[name].deviation)
+    assert np.std(errors) == pytest.approx(1.0, abs=0.15)
+    assert np.mean(errors) == pytest.approx(0.0, abs=0.25)
+
+
+def test_without_anchors_the_mean_of_each_side_is_0():
+    """The advantage of a side is no skill: cats win four of five matches, and both sides have the mean 0."""
+    records = {(f"cat@{i}", f"mouse@{j}"): (80 + i - j, 0, 20 - i + j) for i in (1, 2, 3) for j in (1, 2)}
+    ratings = chase(records, anchors=())
+    for side in ("cat", "mouse"):
+        assert np.mean([r.mean for name, r in ratings.items() if name.startswith(side)]) == pytest.approx(0, abs=0.1)
+    assert ratings["cat@3"].mean > ratings["cat@1"].mean
+    assert ratings["mouse@2"].mean > ratings["mouse@1"].mean
+
+
+def test_an_anchor_that_has_not_played_on_a_side_is_no_reference_there():
+    """Only random cats have played: the mean of the mice is 0, and that of the random cat is 0 ± 0."""
+    ratings = chase({("cat=random", f"mouse@{i}"): (50 + 10 * i, 0, 50 - 10 * i) for i in (1, 2, 3)})
+    assert ratings["cat=random"] == Rating(0.0, 0.0, 300)
+    assert sum(ratings[f"mouse@{i}"].mean for i in (1, 2, 3)) == pytest.approx(0, abs=0.1)
+    assert ratings["mouse@1"].mean > ratings["mouse@3"].mean
+
+
+def test_three_sides_have_a_scale_each():
+    """Three random anchors of different sides are 0, whatever they score against each other."""
+    anchors = ("a=random", "b=random", "c=random")
+    records = {("a=random", "b=random"): (90, 0, 10), ("b=random", "c=random"): (70, 0, 30)}
+    records[("a=random", "c@1")] = (900, 0, 100)
+    ratings = ratings_of(table_of(records, anchors, sides={"c": "c"}))
+    assert [ratings[name].mean for name in anchors] == [0.0, 0.0, 0.0]
+    gap = 400 * (math.log10(9) + math.log10(7 / 3) - math.log10(9))  # between c@1 and c=random
+    assert ratings["c@1"].mean == pytest.approx(gap, rel=0.1)
+
+
+def test_ratings_of_sides_depend_neither_on_order_nor_on_refits():
+    """Equal numbers to the last digit, as a restart must change nothing."""
+    strengths = {"cat": dict.fromkeys(("cat=random", "cat@1"), 0.0), "mouse": {f"mouse@{i}": 9.0 * i for i in range(4)}}
+    records = simulate_sides(strengths, advantage=80, matches=30, seed=1)
+    stepwise = EloTable(anchors=ANCHORS, sides=SIDES)
+    for (a, b), counts in records.items():
+        stepwise.add(a, b, np.array(counts))
+        stepwise.add(b, a, np.array(counts[::-1]))
+        stepwise.rating("mouse@0")
+    backwards = chase(dict(reversed(records.items())))
+    assert ratings_of(stepwise) == {name: backwards[name] for name in ratings_of(stepwise)}
+
+
 # --- extremes -----------------------------------------------------------------------------------------------------
 
 
@@ -234,7 +339,7 @@ def dense(table):
     points = np.zeros((n, n))
     for (i, j), at in table._pairs.items():
         points[i, j], points[j, i] = table._points[2 * at], table._points[2 * at + 1]
-    free = np.arange(n) != table._index.get(table._reference, -1)
+    free = np.arange(n) != table._index.get(table._sides.references.get("", ""), -1)
     games, r, prior = points + points.T, np.zeros(n), (points_in_one / 1000) ** 2
     for _ in range(500):
         share = 1 / (1 + np.exp(r[None, :] - r[:, None]))
@@ -298,7 +403,7 @@ def most():
 
 later = np.arange(1, 1500)
 ends, group = np.stack([later - 1, later], axis=1), np.arange(1500) // 12
-hessian = Hessian(ends, np.ones(1499), fixed=0, group=group, precision=0.03)
+hessian = Hessian(ends, np.ones(1499), fixed=0, center=np.full(1500, -1), group=group, precision=0.03)
 before = most()
 assert all(hessian.deviation(i) > 0 for i in range(1, 60))
 assert hessian._variance is not None

@@ -60,9 +60,27 @@ def test_seats_of_a_team_stay_together():
     """One cat against four mice, of which two are the same."""
     table = SkillTable(seats=CHASE)
     table.replay(0, [match(1, ("cat", "m1", "m1", "m2", "m3"), 0.0, 1.0)])
+    assert [table.rating(name).matches for name in ("cat=cat", "mouse=m1", "mouse=m2", "mouse=m3")] == [1] * 4
     skills = openskill_ratings([TeamMatch([["cat"], ["m1", "m2", "m3"]], (0.0, 1.0))])
-    assert [table.rating(name).matches for name in ("cat", "m1", "m2", "m3")] == [1] * 4
-    assert table.rating("m1").mean == pytest.approx(POINTS * (skills["m1"].mu - 25))
+    rating = skills["m1"].mu - np.mean([skills[name].mu for name in ("m1", "m2", "m3")])
+    assert table.rating("mouse=m1").mean == pytest.approx(POINTS * rating)
+
+
+def test_a_side_at_a_disadvantage_is_no_skill():
+    """Random mice lose nine of ten matches; a mouse that wins as many is rated about 0, one that wins none is below."""
+    seats, table = (Seat("cat", 0, 0), Seat("mouse", 0, 1)), None
+    table = SkillTable(anchors=("cat=random", "mouse=random"), seats=seats, sides={"mouse": "mouse"})
+    matches = []
+    for number in range(300):
+        won = float(number % 10 == 0)
+        matches += [match(number, ("random", name), 1 - won, won) for name in ("random", "mouse@1")]
+        matches.append(match(number, ("random", "mouse@2"), 1.0, 0.0))
+    table.replay(0, matches)
+    assert table.rating("cat=random") == Rating(0.0, 0.0, 900)
+    assert table.rating("mouse=random") == Rating(0.0, 0.0, 300)
+    assert table.rating("mouse@1").mean == pytest.approx(0.0, abs=40)
+    assert table.rating("mouse@2").mean < -150
+    assert table.rating("mouse@3") == Rating(0.0, pytest.approx(POINTS * 25 / 3), 0)
 
 
 def test_live_weights_are_not_rated():

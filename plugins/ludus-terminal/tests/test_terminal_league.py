@@ -66,15 +66,15 @@ def test_the_overview_computes_the_deviations_that_it_shows(write, show, data, c
     assert len(computed) == 12
     computed.clear()
     ratings = data(made.folder)["ratings"]
-    assert len(computed) == len(ratings) == 21
+    assert len(computed) == len(ratings) - 1 == 20  # that of the reference is 0
     assert all(row["deviation"] > 0 for row in ratings if row["participant"] != "random")
 
 
 def test_payoffs_are_a_matrix(run, show):
     """The matrix has every row against every column, and a dot for pairs without matches."""
     lines = words(show(run, "payoffs"))
-    assert ["1", "main@1", "5", "·", "·", "0.00", "0.62"] in lines
-    assert ["4", "random", "8", "0.38", "0.12", "·", "·"] in lines
+    assert ["1", "random", "8", "·", "0.12", "0.38", "·"] in lines
+    assert ["3", "main@1", "5", "0.62", "·", "·", "0.00"] in lines
 
 
 def test_payoffs_as_json(run, data):
@@ -86,10 +86,11 @@ def test_payoffs_as_json(run, data):
 
 
 def test_a_large_payoff_matrix_is_cut(run, monkeypatch, show):
-    """The table keeps the participants with most matches, and a line states that."""
+    """The table keeps anchors and the newest models, and a line states that."""
     monkeypatch.setattr("ludus_terminal.views._ROWS", 2)
     text = show(run, "payoffs")
-    assert ["1", "main@1", "5", "·", "0.62"] in words(text)
+    assert ["1", "random", "8", "·", "0.12"] in words(text)
+    assert ["2", "main@2", "5", "0.88", "·"] in words(text)
     assert "2 of 4 participants" in text
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import tracemalloc
 
@@ -125,15 +126,57 @@ def test_sides_of_an_asymmetric_game_are_rated(chase, data, method):
     key = "share" if method in ("nash", "alpha-rank") else "mean"
     assert found["tom@2"][key] > found["tom@1"][key]
     assert found["jerry@2"][key] > found["jerry@1"][key]
-    assert found["jerry@1"]["matches"] == (25 if "random" in found else 20)
+    assert found["jerry@1"]["matches"] == 25
+    assert {name: row["role"] for name, row in found.items()} == {
+        "tom@1": "cat",
+        "tom@2": "cat",
+        "cat=random": "cat",
+        "jerry@1": "mouse",
+        "jerry@2": "mouse",
+        "mouse=random": "mouse",
+    }
+
+
+@pytest.mark.parametrize("method", ["bradley-terry", "elo", "openskill"])
+def test_the_anchor_of_each_side_is_0(chase, data, show, method):
+    """Sides have a table each; without a rated anchor the mean of a side is 0."""
+    found = by_name(data("ratings", chase.folder, "--method", method))
+    assert found["cat=random"]["mean"] == found["mouse=random"]["mean"] == 0.0
+    shown = show("ratings", chase.folder, "--method", method)
+    assert f"Ratings ({method}, ± 95 %): cat" in shown
+    assert f"Ratings ({method}, ± 95 %): mouse" in shown
 
 
 def test_roles_have_shares_of_their_own(chase, data):
-    """Anchors may play any role, so they have no shares."""
+    """The shares of cats and those of mice add up to 1 each."""
     for method in ("nash", "alpha-rank"):
         found = by_name(data("ratings", chase.folder, "--method", method))
-        assert "random" not in found
         assert (found["tom@2"]["share"], found["jerry@2"]["share"]) == pytest.approx((1, 1), abs=1e-6)
+        assert found["cat=random"]["share"] == pytest.approx(0, abs=1e-6)
+
+
+def test_a_mouse_that_is_worse_than_random_has_a_negative_gain(write, data, show):
+    """It wins 6 of 10 matches against random cats, a random mouse 9 of 10: 0.3 less, and a rating below 0."""
+    made = write({"tom": ("cat", 0), "jerry": ("mouse", 1)}, anchors=("random", "bot"), seats=CHASE)
+    made.freeze("jerry")
+    made.play(("random", *["jerry@1"] * 4), [(0, 1)] * 60 + [(1, 0)] * 40)
+    made.play(("random", *["random"] * 4), [(0, 1)] * 90 + [(1, 0)] * 10)
+    made.play(("bot", *["jerry@1"] * 4), [(0, 1)] * 10)
+    made.store.commit()
+    overview = data(made.folder)
+    record = {player["name"]: player for player in overview["players"]}["jerry"]["anchors"]["random"]
+    assert record["score"] == 0.6
+    assert record["baseline"]["participant"] == "mouse=random"
+    assert record["baseline"]["score"] == 0.9
+    assert record["gain"]["score"] == pytest.approx(-0.3)
+    (own, base), (low, high) = (record, record["baseline"]), record["gain"]["interval"]
+    assert low == pytest.approx(-0.3 - math.hypot(0.6 - own["interval"][0], base["interval"][1] - 0.9))
+    assert high == pytest.approx(-0.3 + math.hypot(own["interval"][1] - 0.6, 0.9 - base["interval"][0]))
+    assert by_name(overview)["jerry@1"]["mean"] < 0
+    lines = [line.split() for line in show(made.folder).splitlines()]
+    cells = ["jerry@1", "random", "100", "0.600", "0.502", "to", "0.691", "0.900", "-0.300"]
+    assert cells in [line[:9] for line in lines]
+    assert ["jerry@1", "bot", "10", "1.000"] in [line[:4] for line in lines]
 
 
 def test_too_many_models_of_two_roles_are_an_error(write, show):

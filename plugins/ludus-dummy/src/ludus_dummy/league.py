@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 from ludus.environment import Seat
@@ -65,7 +65,14 @@ def _select_team(league: LeagueView, participants: Sequence[str], team: int) -> 
 class ShareTable:
     """Rates by the share of points in percent, regardless of the opponents."""
 
-    def __init__(self, config: ShareConfig, *, anchors: Sequence[str], seats: Sequence[Seat]) -> None:  # noqa: ARG002
+    def __init__(
+        self,
+        config: ShareConfig,
+        *,
+        anchors: Sequence[str],  # noqa: ARG002
+        seats: Sequence[Seat],  # noqa: ARG002
+        sides: Mapping[str, str],  # noqa: ARG002
+    ) -> None:
         self._prior = config.prior_matches
         self._counts: dict[str, np.ndarray] = {}
 

@@ -64,7 +64,7 @@ class Uncertain(LatestSelfPlay):
         pairs = []
         for name, model in newest:
             view = league.players[name]
-            others = [*league.anchors]
+            others = [*league.rated_anchors]
             if self.pools:
                 others += pool_models(league, name, self.pools)
             else:
@@ -73,7 +73,7 @@ class Uncertain(LatestSelfPlay):
                     depth = 1 if view.team is None or other.team is None else max(1, self.recent_models)
                     others += other.models[-depth:] if other.name != name else ()
             pairs.append((model, others))
-        return pairs + [(first, [second]) for first, second in combinations(league.anchors, 2)]
+        return pairs + [(first, [second]) for first, second in combinations(league.rated_anchors, 2)]
 
 
 @define

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
-from itertools import chain, combinations, product
+from itertools import chain, combinations, islice, pairwise, product
 
 import numpy as np
 from ludus.errors import ConfigError
@@ -16,6 +16,7 @@ from ludus.matchmaker import LeagueView, Pairing, PoolChange
 
 _log = logging.getLogger(__name__)
 
+_MAX_SKIPPED = 64  # recent models per player that are rated once, if newer ones came before their first match
 _MAX_FILLERS = 32  # older models per player that may complete a rating match of more than two teams
 
 
@@ -244,9 +245,11 @@ def least_certain_pair(
 ) -> tuple[str, ...] | None:
     """Return the participants with the fewest matches between them, one per team; None if all pairs have enough.
 
-    First the newest frozen model of every player is paired with every anchor, and anchors with each other. Then the
-    newest models are paired with their own recent predecessors and the newest models of other players (in an asymmetric
-    game: the recent models of the other teams). `rng` breaks ties between pairs with equally few matches.
+    First the newest frozen model of every player is paired with every anchor, and anchors with each other; where sides
+    differ, an anchor meets itself on another side, which measures the advantage of the side. Then the newest models are
+    paired with their own recent predecessors and the newest models of other players (in an asymmetric game: the recent
+    models of the other teams). Once each of these pairs has a match, models that were never rated, because a newer one
+    came first, have one, too. `rng` breaks ties between pairs with equally few matches.
 
     Args:
         league: The league.
@@ -254,10 +257,12 @@ def least_certain_pair(
         enough_matches: Matches after which a pair needs no more.
         recent_models: Number of recent models that are paired.
     """
-    for group in (_anchor_pairs(league), _model_pairs(league, recent_models)):
+    anchors, models = list(_anchor_pairs(league)), list(_model_pairs(league, recent_models))
+    once = ((anchors, 1), (models, 1), (_skipped_pairs(league), 1))
+    for group, enough in (*once, (anchors, enough_matches), (models, enough_matches)):
         pairs = [pair for pair in group if seat_pair(league, *pair) is not None]
         matches = _matches(league, pairs)
-        if matches.size and matches.min() < enough_matches:
+        if matches.size and matches.min() < enough:
             fewest = np.flatnonzero(matches == matches.min())
             return seat_pair(league, *pairs[int(rng.choice(fewest))])
     return None
@@ -266,8 +271,9 @@ def least_certain_pair(
 def seat_pair(league: LeagueView, first: str, second: str) -> tuple[str, ...] | None:
     """Return the participants of a match between two participants, one per team; None if there is no such match.
 
-    Further teams are filled by other frozen models and anchors, so that each participant has one team: the newest
-    model of every player, anchors, then older models. Where there are too few, the two fill further teams alternately.
+    An anchor may be named with its side, as in `LeagueView.rated_anchors`. Further teams are filled by other frozen
+    models and anchors, so that each participant has one team: the newest model of every player, anchors, then older
+    models. Where there are too few, the two fill further teams alternately.
     """
     teams = range(league.num_teams)
     for mine in teams:
@@ -286,21 +292,33 @@ def _filled(league: LeagueView, seats: dict[int, str]) -> tuple[str, ...] | None
         if fitting is None:
             return None
         seats = {**seats, team: fitting}
-    return tuple(seats[team] for team in range(league.num_teams))
+    return tuple(seats[team].rpartition("=")[2] for team in range(league.num_teams))
 
 
 def _fillers(league: LeagueView) -> Iterator[str]:
     """Yield the rated participants that may complete a match; live weights are not rated."""
     models = [view.models[::-1] for view in league.players.values()]
     yield from (newest for newest, *_ in filter(None, models))
-    yield from league.anchors
+    yield from league.rated_anchors
     yield from (older for _, *rest in filter(None, models) for older in rest[:_MAX_FILLERS])
 
 
 def _anchor_pairs(league: LeagueView) -> Iterator[tuple[str, str]]:
     for view in league.players.values():
-        yield from product(view.models[-1:], league.anchors)
-    yield from combinations(league.anchors, 2)
+        yield from product(view.models[-1:], league.rated_anchors)
+    yield from combinations(league.rated_anchors, 2)
+
+
+def _skipped_pairs(league: LeagueView) -> Iterator[tuple[str, str]]:
+    """Yield one pair for each recent model that was never rated, because a newer one came first."""
+    newest = [view.models[-1] for view in league.players.values() if view.models]
+    for view in league.players.values():
+        recent = view.models[-_MAX_SKIPPED:]
+        for older, newer in pairwise(recent):
+            if not league.payoff(older, (*league.rated_anchors, *recent, *newest)).any():
+                opponents = (*league.rated_anchors, newer, *newest)
+                pairs = ((older, other) for other in opponents if seat_pair(league, older, other) is not None)
+                yield from islice(pairs, 1)
 
 
 def _model_pairs(league: LeagueView, recent_models: int) -> Iterator[tuple[str, str]]:

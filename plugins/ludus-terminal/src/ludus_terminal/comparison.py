@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
-import numpy as np
 from attrs import evolve, frozen
 from ludus.errors import ConfigError
+from ludus.matchmaker import team_sides
 from ludus.runs import MatchRecord, Run
 from ludus_ratings import Comparison, Difference, compare_pair_results
-from numpy.typing import NDArray
 from rich.console import RenderableType
 from rich.markup import escape
 
-from ludus_terminal.rating_views import Evaluations, evaluation_matches, evaluations, points_against
+from ludus_terminal.rating_views import evaluation_matches, evaluations, points_against
 from ludus_terminal.views import Data, View, table
 
 __all__ = ["COMPARISON"]
@@ -43,7 +42,7 @@ def _in_role(anchor: str, role: str) -> str:
 
 def _compare(run: Run, *, a: str, b: str) -> Data:
     first, second = _contender(run, a), _contender(run, b)
-    if len({seat.role for seat in run.seats}) > 1:
+    if any(team_sides(run.seats)):
         first, second = _with_role(first, second), _with_role(second, first)
         if first.role != second.role:
             raise ConfigError(
@@ -52,7 +51,7 @@ def _compare(run: Run, *, a: str, b: str) -> Data:
             )
     if str(first) == str(second):
         raise ConfigError(f"{first} cannot be better than itself; name two different participants")
-    total = _evaluations_by_role(run) if first.role else evaluations(run)
+    total = evaluations(run)
     names = (str(first), str(second))
     total = total.only(list(dict.fromkeys([*total.names, *names])))
     scores, seeds = _paired_scores(run, first, second)
@@ -86,28 +85,6 @@ def _with_role(own: _Contender, other: _Contender) -> _Contender:
     if not (own.role or other.role):
         raise ConfigError(f"{own.name} and {other.name} play every role; name one, for example ROLE={own.name}")
     return evolve(own, role=own.role or other.role)
-
-
-def _evaluations_by_role(run: Run) -> Evaluations:
-    """Return the payoffs of the evaluation matches, in which an anchor is another participant in every role."""
-    counts: dict[tuple[str, str], NDArray[np.int64]] = {}
-    for match in evaluation_matches(run):
-        sides = list(_sides(run, match))
-        for team, a in sides:
-            for other, b in sides:
-                if team != other and a != b:
-                    result = round(2 - 2 * points_against(match, team, other))
-                    counts.setdefault((a, b), np.zeros(3, np.int64))[result] += 1
-    return Evaluations(tuple(sorted({a for a, _ in counts})), counts)
-
-
-def _sides(run: Run, match: MatchRecord) -> Iterator[tuple[int, str]]:
-    """Yield every team with its participants, once each."""
-    roles: dict[tuple[int, str], dict[str, None]] = {}
-    for seat, name in zip(run.seats, match.fixture.participants, strict=True):
-        roles.setdefault((seat.team, name), {})[seat.role] = None
-    for (team, name), played in roles.items():
-        yield team, name if name in run.models else _in_role(name, "+".join(played))
 
 
 def _paired_scores(run: Run, first: _Contender, second: _Contender) -> tuple[list[float], list[int]]:

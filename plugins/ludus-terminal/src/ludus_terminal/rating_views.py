@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from statistics import fmean
 
 import attrs
 import numpy as np
 from ludus.errors import ConfigError
-from ludus.matchmaker import Rating
+from ludus.matchmaker import Rating, rated_names, team_sides
 from ludus.runs import MatchRecord, Run
 from ludus_ratings import (
     ELO_POINTS,
@@ -27,11 +28,12 @@ from ludus_ratings import (
     win_rates,
 )
 from ludus_ratings.elo_table import EloTable
+from ludus_ratings.sides import Sides
 from numpy.typing import NDArray
 from rich.console import RenderableType
 from rich.markup import escape
 
-from ludus_terminal.views import Data, View, natural, ratings_json, ratings_table, table
+from ludus_terminal.views import Data, View, natural, ratings_json, ratings_tables, table
 
 __all__ = ["RATINGS", "Evaluations", "evaluation_matches", "evaluations", "points_against"]
 
@@ -99,7 +101,7 @@ def _ratings(run: Run, *, method: str) -> Data:
         ratings = _openskill(run)
     else:
         ratings = _elo(run) if method == "elo" else _bradley_terry(run, evaluations(run))
-    rows = ratings_json(ratings)
+    rows = ratings_json(run, ratings)
     if shares:
         rows = sorted(({**row, "share": shares[row["participant"]]} for row in rows), key=lambda row: -row["share"])
     return {"method": method, "ratings": rows}
@@ -107,7 +109,7 @@ def _ratings(run: Run, *, method: str) -> Data:
 
 def _bradley_terry(run: Run, payoffs: Evaluations) -> Mapping[str, Rating]:
     """Return the ratings of the rating method ``elo``."""
-    fit = EloTable(anchors=tuple(run.league.anchors))
+    fit = EloTable(anchors=run.league.rated_anchors, seats=run.seats, sides=run.sides)
     for (a, b), count in payoffs.counts.items():
         fit.add(a, b, count)
     return {name: fit.rating(name) for name in payoffs.names}
@@ -125,7 +127,8 @@ def _elo(run: Run) -> Mapping[str, Rating]:
     pairs: list[tuple[int, int]] = []
     scores: list[float] = []
     for match in evaluation_matches(run):
-        sides = list(dict.fromkeys(zip((seat.team for seat in run.seats), match.fixture.participants, strict=True)))
+        names = rated_names(match.fixture.participants, run.seats)
+        sides = list(dict.fromkeys(zip((seat.team for seat in run.seats), names, strict=True)))
         for i, (team, a) in enumerate(sides):
             for other, b in sides[:i]:
                 if team != other and a != b:
@@ -134,7 +137,25 @@ def _elo(run: Run) -> Mapping[str, Rating]:
     a_b = np.array(pairs, np.int64).reshape(-1, 2)
     mean = sequential_elo(a_b[:, 0], a_b[:, 1], scores, num=len(number))
     count = np.bincount(a_b.ravel(), minlength=len(number)).astype(np.float64)
-    return _rated(list(number), mean, np.full(len(number), math.nan), count)
+    return _relative(run, _rated(list(number), mean, np.full(len(number), math.nan), count))
+
+
+def _relative(run: Run, ratings: Mapping[str, Rating]) -> Mapping[str, Rating]:
+    """Return ratings minus that of the reference of each side, as the side has an advantage; unchanged with one side.
+
+    Without a rated reference the mean of a side becomes 0.
+    """
+    if not any(team_sides(run.seats)):
+        return ratings
+    sides = Sides(run.league.rated_anchors, run.sides)
+    means: dict[str, list[float]] = {}
+    for name, rating in ratings.items():
+        means.setdefault(sides.side(name), []).append(rating.mean)
+    zeros = {
+        side: ratings[reference].mean if (reference := sides.references.get(side, "")) in ratings else fmean(values)
+        for side, values in means.items()
+    }
+    return {name: attrs.evolve(rating, mean=rating.mean - zeros[sides.side(name)]) for name, rating in ratings.items()}
 
 
 def points_against(match: MatchRecord, team: int, other: int) -> float:
@@ -145,12 +166,15 @@ def points_against(match: MatchRecord, team: int, other: int) -> float:
 
 def _openskill(run: Run) -> Mapping[str, Rating]:
     teams = [seat.team for seat in run.seats]
-    log = (TeamMatch.from_seats(teams, match.fixture.participants, match.outcome) for match in evaluation_matches(run))
+    log = (
+        TeamMatch.from_seats(teams, rated_names(match.fixture.participants, run.seats), match.outcome)
+        for match in evaluation_matches(run)
+    )
     try:
         skills = openskill_ratings(log)
     except ModuleNotFoundError as error:
         raise ConfigError("--method openskill: needs the package openskill; pip install openskill") from error
-    return {name: Rating(skill.mu, skill.sigma, skill.matches) for name, skill in skills.items()}
+    return _relative(run, {name: Rating(skill.mu, skill.sigma, skill.matches) for name, skill in skills.items()})
 
 
 def _nash(run: Run, all_: Evaluations) -> tuple[Mapping[str, Rating], Mapping[str, float]]:
@@ -183,15 +207,12 @@ def _alpha_rank(run: Run, all_: Evaluations) -> tuple[Mapping[str, Rating], Mapp
 
 
 def _by_role(run: Run, payoffs: Evaluations) -> tuple[Evaluations, list[str] | None]:
-    """Return the payoffs of participants with one role each, and their roles; None for a game of one role.
-
-    Anchors may play any role, so for a game of several roles they are left out.
-    """
-    if len({seat.role for seat in run.seats}) < 2:
+    """Return the payoffs sorted by side, and the side of every participant; None for a game of one side."""
+    if not any(team_sides(run.seats)):
         return payoffs, None
-    role = {model: view.role for view in run.league.players.values() for model in view.models}
-    models = [name for name in payoffs.names if name in role]
-    return payoffs.only(models), [role[name] for name in models]
+    sides = Sides(run.league.rated_anchors, run.sides)
+    names = sorted(payoffs.names, key=sides.side)
+    return payoffs.only(names), [sides.side(name) for name in names]
 
 
 def evaluation_matches(run: Run) -> Iterator[MatchRecord]:
@@ -204,7 +225,7 @@ def evaluation_matches(run: Run) -> Iterator[MatchRecord]:
 def _show_ratings(data: Data) -> Iterable[RenderableType]:
     method, rows = data["method"], data["ratings"]
     if method not in ("nash", "alpha-rank"):
-        yield ratings_table(f"Ratings ({method}, ± 95 %)", rows, digits=2 if method == "openskill" else 0)
+        yield from ratings_tables(f"Ratings ({method}, ± 95 %)", rows, digits=2 if method == "openskill" else 0)
         return
     column = "Nash average" if method == "nash" else "Bradley-Terry"
     title = "Share of the Nash equilibrium" if method == "nash" else "Share of an evolving population (alpha-rank)"

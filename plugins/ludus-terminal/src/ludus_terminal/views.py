@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import attrs
 from ludus import printing
-from ludus.matchmaker import Rating
-from ludus.runs import ModelRecord, Run, score
+from ludus.matchmaker import Rating, team_sides
+from ludus.runs import ModelRecord, Run, Score, score
+from ludus_ratings.sides import Sides
 from rich.console import RenderableType
 from rich.markup import escape
 from rich.table import Table
@@ -31,7 +32,7 @@ __all__ = [
     "natural",
     "printable",
     "ratings_json",
-    "ratings_table",
+    "ratings_tables",
     "records_json",
     "table",
 ]
@@ -73,9 +74,34 @@ def table(title: str, *columns: str) -> Table:
 
 
 def records_json(run: Run, participant: str, opponents: Sequence[str]) -> Data:
-    """Return the scores of a participant against opponents by name, as JSON values."""
+    """Return the scores of a participant against opponents by name, as JSON values.
+
+    In a game whose teams have different roles, a score has a baseline: what the reference anchor of the participant's
+    side scores against the same opponent.
+    """
+    scores = _scores(run, participant, opponents)
+    records = {opponent: own.json() for opponent, own in scores.items()}
+    reference = Sides(run.league.rated_anchors, run.sides).reference(participant)
+    if any(team_sides(run.seats)) and reference is not None and reference != participant:
+        for opponent, base in _scores(run, reference, opponents).items():
+            records[opponent]["baseline"] = {"participant": reference, **base.json()}
+            records[opponent]["gain"] = _difference(scores[opponent], base)
+    return records
+
+
+def _scores(run: Run, participant: str, opponents: Sequence[str]) -> dict[str, Score]:
     counted = zip(opponents, run.league.payoff(participant, opponents), strict=True)
-    return {opponent: score(*(int(count) for count in counts)).json() for opponent, counts in counted}
+    return {opponent: score(*(int(count) for count in counts)) for opponent, counts in counted}
+
+
+def _difference(own: Score, base: Score) -> Data:
+    """Return the difference of two scores and its 95 % interval, from the intervals of both (Newcombe 1998)."""
+    if not (own.matches and base.matches):
+        return None
+    mean = own.score - base.score
+    low = mean - math.hypot(own.score - own.low, base.high - base.score)
+    high = mean + math.hypot(own.high - own.score, base.score - base.low)
+    return {"score": mean, "interval": [low, high]}
 
 
 def natural(participant: str) -> tuple[str, int, bool]:
@@ -94,7 +120,7 @@ def _overview(run: Run) -> Data:
         "created_s": run.meta("created_s"),
         "matches": run.num_matches(),
         "players": [_player(run, name) for name in run.league.players],
-        "ratings": _best_first(_league_ratings(run)),
+        "ratings": _best_first(run, _league_ratings(run)),
     }
 
 
@@ -118,23 +144,49 @@ def _show_overview(data: Data) -> Iterable[RenderableType]:
     yield escape(f"{data['run']}: {environment}, started {started}, {data['matches']:,} matches")
     players = table("Players", "player", "role", "newest", ">models", ">decisions")
     records = table("Newest models against anchors", "model", "anchor", ">matches", ">score", "95 % interval")
+    with_baseline = any("baseline" in record for player in data["players"] for record in player["anchors"].values())
+    for column in (">baseline", ">gain", "95 % interval") if with_baseline else ():
+        records.add_column(column.lstrip(">"), justify="right" if column.startswith(">") else "left")
     for player in data["players"]:
         columns = (player["name"], player["role"], player["newest"])
         players.add_row(*map(escape, columns), f"{player['models']:,}", f"{player['decisions']:,}")
         for anchor, record in player["anchors"].items():
-            records.add_row(escape(player["newest"]), escape(anchor), *_score_cells(record))
+            records.add_row(escape(player["newest"]), escape(anchor), *_score_cells(record), *_baseline_cells(record))
     yield players
     if records.row_count:
         yield records
-    best = printable([row.json() for row in data["ratings"][:_ROWS]])
-    yield ratings_table("Ratings (± 95 %)", best, digits=0)
-    if len(data["ratings"]) > _ROWS:
-        yield f"… and {len(data['ratings']) - _ROWS} more: ludus league {escape(data['run'])} ratings"
+    if with_baseline:
+        yield "baseline: the score of the anchor that is rated 0 in the same role; gain: score minus baseline"
+    best, left = _best_of_each_side(data["ratings"])
+    yield from ratings_tables("Ratings (± 95 %)", printable([row.json() for row in best]), digits=0)
+    if left:
+        yield f"… and {left} more: ludus league {escape(data['run'])} ratings"
+
+
+def _best_of_each_side(ratings: Sequence[_Rated]) -> tuple[list[_Rated], int]:
+    """Return the best rated participants of every side, and the number of the others."""
+    by_side: dict[str, list[_Rated]] = {}
+    for row in ratings:
+        by_side.setdefault(row.side, []).append(row)
+    best = [row for rows in by_side.values() for row in rows[:_ROWS]]
+    return best, len(ratings) - len(best)
+
+
+def _baseline_cells(record: Mapping[str, Any]) -> tuple[str, ...]:
+    if "baseline" not in record:
+        return ()
+    base, gain = record["baseline"]["score"], record["gain"]
+    shown = "" if base is None else f"{base:.3f}"
+    if gain is None:
+        return shown, "", ""
+    low, high = gain["interval"]
+    return shown, f"{gain['score']:+.3f}", f"{low:+.3f} to {high:+.3f}"
 
 
 def _league_ratings(run: Run) -> Mapping[str, Rating]:
     """Return the ratings that matchmakers use, of all rated participants."""
-    return {name: rating for name in (*run.league.anchors, *run.models) if (rating := run.league.rating(name)).matches}
+    names = (*run.league.rated_anchors, *run.models)
+    return {name: rating for name in names if (rating := run.league.rating(name)).matches}
 
 
 @attrs.frozen
@@ -143,6 +195,7 @@ class _Rated:
 
     participant: str
     rating: Rating
+    side: str = ""
 
     def json(self) -> Data:
         """Return JSON values; an unknown deviation is null."""
@@ -152,20 +205,33 @@ class _Rated:
             "mean": self.rating.mean,
             "deviation": None if math.isnan(deviation) else deviation,
             "matches": self.rating.matches,
+            **({"role": self.side} if self.side else {}),
         }
 
 
-def _best_first(ratings: Mapping[str, Rating]) -> list[_Rated]:
-    return sorted((_Rated(name, rating) for name, rating in ratings.items()), key=lambda row: -row.rating.mean)
+def _best_first(run: Run, ratings: Mapping[str, Rating]) -> list[_Rated]:
+    side = Sides(run.league.rated_anchors, run.sides).side
+    return sorted(
+        (_Rated(name, rating, side(name)) for name, rating in ratings.items()), key=lambda row: -row.rating.mean
+    )
 
 
-def ratings_json(ratings: Mapping[str, Rating]) -> Data:
+def ratings_json(run: Run, ratings: Mapping[str, Rating]) -> Data:
     """Return ratings as JSON values, the best first; an unknown deviation is null."""
-    return [row.json() for row in _best_first(ratings)]
+    return [row.json() for row in _best_first(run, ratings)]
 
 
-def ratings_table(title: str, rows: Iterable[Mapping[str, Any]], *, digits: int) -> Table:
-    """Return a table of ratings, given the values of `ratings_json`."""
+def ratings_tables(title: str, rows: Iterable[Mapping[str, Any]], *, digits: int) -> Iterator[Table]:
+    """Yield a table of ratings per side, given the values of `ratings_json`: sides are not compared."""
+    by_side: dict[str, list[Mapping[str, Any]]] = {"": []}
+    for row in rows:
+        by_side.setdefault(row.get("role", ""), []).append(row)
+    for side, own in sorted(by_side.items()):
+        if own or len(by_side) == 1:
+            yield _ratings_table(f"{title}: {side}" if side else title, own, digits=digits)
+
+
+def _ratings_table(title: str, rows: Iterable[Mapping[str, Any]], *, digits: int) -> Table:
     shown = table(title, ">", "participant", ">rating", ">±", ">matches")
     for rank, row in enumerate(rows, start=1):
         near = "" if row["deviation"] is None else f"{NEAR * row['deviation']:.{digits}f}"
@@ -187,7 +253,22 @@ def _payoffs(run: Run) -> Data:
     for (_kind, a, b), counts in run.payoffs().items():
         sums = total.get((a, b), [0, 0, 0])
         total[a, b] = [x + y for x, y in zip(sums, counts.tolist(), strict=True)]
-    return {"payoffs": [{"a": a, "b": b, **score(*counts).json()} for (a, b), counts in sorted(total.items())]}
+    newest = [f"{name}@{number}" for name, view in run.league.players.items() for number in [len(view.models)]]
+    return {
+        "payoffs": [{"a": a, "b": b, **score(*counts).json()} for (a, b), counts in sorted(total.items())],
+        "first": [*run.league.rated_anchors, *newest],
+    }
+
+
+def _first_rows(names: Sequence[str], first: Sequence[str]) -> list[str]:
+    """Return at most `_ROWS` names: those in `first`, then frozen models and live weights, the newest first."""
+    rank = {name: i for i, name in enumerate(first)}
+
+    def key(name: str) -> tuple[int, bool, int, str]:
+        player, number, live = natural(name)
+        return rank.get(name, len(rank)), live, -number, player
+
+    return sorted(names, key=key)[:_ROWS]
 
 
 def _show_payoffs(data: Data) -> Iterable[RenderableType]:
@@ -195,7 +276,7 @@ def _show_payoffs(data: Data) -> Iterable[RenderableType]:
     played: dict[str, int] = {}
     for (a, _b), entry in cells.items():
         played[a] = played.get(a, 0) + entry["wins"] + entry["draws"] + entry["losses"]
-    names = sorted(sorted(played, key=lambda name: -played[name])[:_ROWS], key=natural)
+    names = _first_rows(list(played), data["first"])
     numbers = [f">{i}" for i in range(1, len(names) + 1)]
     shown = table("Share of points of the row against the column", ">", "participant", ">matches", *numbers)
     for i, a in enumerate(names, start=1):
@@ -203,7 +284,7 @@ def _show_payoffs(data: Data) -> Iterable[RenderableType]:
         shown.add_row(str(i), escape(a), f"{played[a]:,}", *scores)
     yield shown
     if len(played) > len(names):
-        yield f"the {len(names)} of {len(played)} participants with most matches; --json has all"
+        yield f"anchors and the newest models, {len(names)} of {len(played)} participants; --json has all"
 
 
 # --- pools, lineage, matches, verify ------------------------------------------------------------------------------
