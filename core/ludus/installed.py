@@ -11,7 +11,7 @@ from attrs import frozen
 
 from ludus._config.run_config import select_components
 from ludus._plugins.manager import Plugins, load_plugins
-from ludus._run.factories import make_agent, make_environment
+from ludus._run.factories import make_agent, make_environment, make_interfaces
 from ludus.errors import ConfigError, LudusError, PluginError
 from ludus.lineup import Participant
 
@@ -20,8 +20,18 @@ if TYPE_CHECKING:
     from ludus.agent import Agent
     from ludus.component import Component
     from ludus.environment import Environment, EnvironmentSpec
+    from ludus.interface import Interface
 
-__all__ = ["Game", "can_make", "default_agents", "only_role", "open_game", "select_agent"]
+__all__ = [
+    "Game",
+    "can_make",
+    "default_agents",
+    "only_role",
+    "open_agent",
+    "open_game",
+    "open_interfaces",
+    "select_agent",
+]
 
 
 @frozen
@@ -130,3 +140,44 @@ def select_agent(plugins: Plugins, name: str) -> SelectedComponent:
     """
     (selected,) = select_components(plugins, [("agent", name)])
     return selected
+
+
+def open_agent(name: str, *, spec: EnvironmentSpec, role: str, options: Mapping[str, Any] | None = None) -> Agent:
+    """Make an installed agent.
+
+    Args:
+        name: Name of the agent.
+        spec: Specification of the environment that it plays.
+        role: Role that it plays.
+        options: Table of its options.
+
+    Raises:
+        ConfigError: With one line for every mistake.
+        PluginError: The factory raised.
+    """
+    (selected,) = select_components(load_plugins(), [("agent", name)], options={name: options or {}})
+    return make_agent(selected, spec, role)
+
+
+def open_interfaces(items: Sequence[str | Mapping[str, Any]]) -> Interface:
+    """Make installed interfaces and return their stack, which is not bound yet.
+
+    Args:
+        items: Names, or tables with a ``name`` and options, innermost first.
+
+    Raises:
+        ConfigError: With one line for every mistake.
+        PluginError: A factory raised.
+    """
+    plugins = load_plugins()
+    tables = [{"name": item} if isinstance(item, str) else item for item in items]
+    selected = [
+        component
+        for table in tables
+        for component in select_components(
+            plugins,
+            [("interface", table["name"])],
+            options={table["name"]: {key: value for key, value in table.items() if key != "name"}},
+        )
+    ]
+    return make_interfaces(selected)

@@ -234,7 +234,7 @@ def make_lineups(spec: EnvironmentSpec, names: Sequence[str], source: Source) ->
         ConfigError: A name is wrong, or there are more participants than places.
     """
     entries = _parse(spec, names, source)
-    places = {(seat.team, seat.role) for seat in spec.seats}
+    places = dict.fromkeys((seat.team, seat.role) for seat in spec.seats)
     for role, count in Counter(role for _, role in places).items():
         roles = {role, ""} if len(places) == 1 else {role}
         contenders = [entry for entry in entries if entry.role in roles and entry.seat is None]
@@ -309,31 +309,33 @@ def _choose_seats(spec: EnvironmentSpec, entries: Sequence[_Entry], index: int, 
         return [entry.seat]
     places = {place: seats for place, seats in _free_places(spec, taken).items() if entry.role in ("", place[1])}
     if not places:
-        names, role = ", ".join(other.name for other in entries), f" of role {entry.role}" if entry.role else ""
-        raise ConfigError(
-            f"{entry.name}: no free seat{role}; {spec.name} has {spec.num_teams} teams with the roles "
-            f"{', '.join(role.name for role in spec.roles)}, and the participants are {names}"
-        )
+        raise ConfigError(_no_free_seat(spec, entry, [other.name for other in entries]))
     team, role = next(iter(places))
     if entry.role:
         return places[team, role]
     return [seat for place, seats in places.items() if place[0] == team for seat in seats]
 
 
+def _no_free_seat(spec: EnvironmentSpec, entry: _Entry, names: Sequence[str]) -> str:
+    role, roles = f" of role {entry.role}" if entry.role else "", ", ".join(role.name for role in spec.roles)
+    return (
+        f"{entry.name}: no free seat{role}; {spec.name} has {spec.num_teams} teams with the roles {roles}, and the "
+        f"participants are {', '.join(names)}"
+    )
+
+
 def _fill(spec: EnvironmentSpec, names: list[str], taken: dict[int, int], source: Source) -> dict[int, int]:
     """Return the participants of the seats that are not taken, and append new ones to `names`."""
     alone = names[:1] if len(names) == 1 else []
     first_teams = {spec.seats[seat].team for seat, index in taken.items() if index == 0}
-    repeated: dict[str, Iterator[int] | None] = {}
+    held = [(spec.seats[seat].role, index) for seat, index in taken.items() if index]
+    named = {role.name: sorted({index for other, index in held if other == role.name}) for role in spec.roles}
+    turns = {role: cycle(indices) for role, indices in named.items()}
     defaults: dict[str, int] = {}
     chosen: dict[int, int] = {}
     for (team, role), seats in sorted(_free_places(spec, taken).items()):
-        if role not in repeated:
-            named = sorted({index for seat, index in taken.items() if index and spec.seats[seat].role == role})
-            repeated[role] = cycle(named) if named else None
-        others = repeated[role]
-        if others is not None and team not in first_teams:
-            index = next(others)
+        if named[role] and team not in first_teams:
+            index = next(turns[role])
         else:
             if role not in defaults:
                 defaults[role] = _add_default(spec, role, names, alone, source)

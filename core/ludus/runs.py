@@ -59,6 +59,8 @@ __all__ = [
     "change_pool",
     "check_model",
     "earlier_models",
+    "find_damage",
+    "latest_checkpoints",
     "load_agent",
     "load_checkpoint",
     "load_manifest",
@@ -230,19 +232,6 @@ class Run(AbstractContextManager["Run"]):
         with self._wrap_errors():
             return self._store.behaviour.recompute()
 
-    def checkpoints(self) -> Mapping[str, Checkpoint]:
-        """Return the newest checkpoint of every player: its ``path`` in the run folder and its ``hash``.
-
-        They are read from the current database, not the snapshot: a running run deletes replaced checkpoints.
-        """
-        with Store.read(self.folder) as current:
-            return current.checkpoints.latest()
-
-    def damage(self) -> list[str]:
-        """Return one line for every problem that SQLite finds in the database file."""
-        with self._wrap_errors():
-            return self._store.damage()
-
     # --- playing --------------------------------------------------------------------------------------------------
 
     def make_environment(self, num_matches: int) -> Environment:
@@ -324,6 +313,21 @@ class Run(AbstractContextManager["Run"]):
         weights = load_arrays(self.folder / "models", model.hash)
         run, rows = RunContext(config=self.config, plugins=self.plugins, run_dir=self.folder), environment.num_matches
         return make_model_agent(run, model.player, weights, spec=spec, rows=rows, deterministic=deterministic)
+
+
+def latest_checkpoints(folder: str | Path) -> Mapping[str, Checkpoint]:
+    """Return the newest checkpoint of every player: its ``path`` in the run folder and its ``hash``.
+
+    They are read from the current database, not a snapshot: a running run deletes replaced checkpoints.
+    """
+    with Store.read(Path(folder)) as current:
+        return current.checkpoints.latest()
+
+
+def find_damage(run: Run) -> list[str]:
+    """Return one line for every problem that SQLite finds in the database file of an open run."""
+    with run._wrap_errors():
+        return run._store.damage()
 
 
 def _scripted_agent(run: Run, name: str, spec: EnvironmentSpec, role: str) -> Agent:

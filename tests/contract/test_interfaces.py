@@ -11,7 +11,7 @@ from ludus.testing import check_environment, check_interface
 
 INTERFACES = load_plugins().components("interface")
 #: Options that have no default, by component.
-OPTIONS = {"select-leaves": {"keep": ("obs",)}}
+OPTIONS = {"combine": {"parts": (["frame-stack"], []), "widths": (2, 1)}, "select-leaves": {"keep": ("obs",)}}
 ACTIONS = {
     "one-label": spaces.Discrete(5),
     "labels": spaces.MultiDiscrete([3, 2, 2]),
@@ -22,6 +22,9 @@ OBSERVATIONS = {
     "picture": spaces.Box(0, 255, (2, 3, 3), "uint8"),
     "leaves": spaces.Dict(
         {"obs": spaces.Box(-float("inf"), 1, (2,)), "n": spaces.Discrete(4, start=1), "m": spaces.MultiBinary(3)}
+    ),
+    "joint": spaces.Dict(
+        {"0.obs": spaces.Box(-1, 1, (2,)), "1.n": spaces.Discrete(3), "1.obs": spaces.Box(0, 1, (1,))}
     ),
 }
 
@@ -49,7 +52,8 @@ def test_interface_supports_at_least_one_space(name):
     component = INTERFACES[name]
     factory, options = component.load_factory(), component.load_config()
     config = None if options is None else options(**OPTIONS.get(name, {}))
-    factory(config).bind(Spaces(OBSERVATIONS["leaves"], ACTIONS["labels"]))
+    observation = OBSERVATIONS["joint" if name == "combine" else "leaves"]
+    factory(config).bind(Spaces(observation, ACTIONS["labels"]))
 
 
 def test_interfaces_wrap_a_game_with_gymnasium_wrappers():

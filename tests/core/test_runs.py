@@ -21,6 +21,8 @@ from ludus.runs import (
     Run,
     change_pool,
     check_model,
+    find_damage,
+    latest_checkpoints,
     load_checkpoint,
     load_manifest,
     open_run,
@@ -216,7 +218,7 @@ def test_change_pool(folder):
         assert run.league.pool("chosen") == ("main@1",)
         last = list(run.pool_log())[-1]
         assert (last.change, last.created_s > run.meta("created_s")) == (change, True)
-        assert run.damage() == []
+        assert find_damage(run) == []
 
 
 def test_change_pool_of_a_running_run(folder):
@@ -246,8 +248,8 @@ def test_recompute_payoffs(run):
     stored, counted = run.payoffs(), run.recompute_payoffs()
     assert {key: count.tolist() for key, count in stored.items()} == {k: count.tolist() for k, count in counted.items()}
     assert run.num_matches(kind="train") + run.num_matches(kind="eval") == run.num_matches() > 0
-    assert run.damage() == []
-    saved = run.checkpoints()["main"]
+    assert find_damage(run) == []
+    saved = latest_checkpoints(run.folder)["main"]
     _, counters = load_checkpoint(run.folder, saved.path, saved.hash)
     assert counters["decisions"] == run.league.players["main"].decisions
     model = run.models["main@1"]

@@ -17,7 +17,7 @@ from ludus._messaging.messages import Checkpoint
 from ludus._plugins.error_wrapping import wrap_errors
 from ludus._plugins.manager import Plugins
 from ludus._run.context import RunContext
-from ludus._run.factories import learned_role, make, make_agent, make_matchmaker
+from ludus._run.factories import learned_role, make, make_matchmaker, make_wrapped_agent
 from ludus._run.threads import find_device_problem
 from ludus._run.worker_factories import make_model_agent, make_player_networks, make_trainer
 from ludus._run.worker_plan import count_samplers
@@ -52,7 +52,7 @@ def check_run(run: RunContext, store: Store | None = None) -> None:
     make(config.league.rating, anchors=rated_anchors(tuple(config.anchors), spec.seats), seats=spec.seats, sides={})
     for anchor in config.anchors.values():
         for role in spec.roles:
-            make_agent(anchor.agent, spec, role.name)
+            make_wrapped_agent(anchor.agent, anchor.interfaces, spec, role.name, f"anchors.{anchor.name}.")
     if store is not None:
         store.declare(**run.league_members())
         for name, checkpoint in store.checkpoints.latest().items():

@@ -21,7 +21,8 @@ COMPONENTS = {component.name: component for component in ludus_register_interfac
 def test_every_component_can_be_made_and_bound():
     """The registered paths exist."""
     raw = Spaces(spaces.Dict({"obs": spaces.Box(0, 1, (2,))}), spaces.Discrete(2))
-    for name, component in COMPONENTS.items():
+    for name in COMPONENTS.keys() - {"combine"}:
+        component = COMPONENTS[name]
         options = component.load_config()
         values = {"keep": ("obs",)} if name == "select-leaves" else {}
         interface = component.load_factory()(None if options is None else options(**values))

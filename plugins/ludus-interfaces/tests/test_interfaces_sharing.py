@@ -307,7 +307,7 @@ def opened(monkeypatch):
 
 def make_component(num_matches=1, *, game="purse", **options):
     """Make the environment as a run does."""
-    (component,) = ludus_register_environments()
+    component = next(part for part in ludus_register_environments() if part.name == "team-reward")
     return component.load_factory()(component.load_config()(game=game, **options), num_matches=num_matches)
 
 

@@ -1,11 +1,11 @@
-"""Options of the interfaces and of the environment ``team-reward``."""
+"""Options of the interfaces, environments and agents."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from attrs import frozen
-from ludus.option import Check, at_least, between, finite, option
+from ludus.option import Check, at_least, between, finite, one_of, option
 
 _LEAVES = "Names of the observation leaves to change; empty: all leaves of a supported kind."
 
@@ -20,6 +20,100 @@ def _are_weights(value: object) -> bool:
 
 def _are_shares(value: object) -> bool:
     return isinstance(value, dict) and all(0 < share <= 1 for share in value.values())
+
+
+def _are_interfaces(value: object) -> bool:
+    return isinstance(value, list | tuple) and all(_is_item(item, "name") for item in value)
+
+
+def _is_item(item: object, key: str) -> bool:
+    return isinstance(item, str) or (isinstance(item, dict) and isinstance(item.get(key), str))
+
+
+def _are_agents(value: object) -> bool:
+    return isinstance(value, tuple) and len(value) > 0 and all(_is_agent(item) for item in value)
+
+
+def _is_agent(item: object) -> bool:
+    if not isinstance(item, dict):
+        return isinstance(item, str)
+    known = set(item) <= {"agent", "options", "interfaces"} and isinstance(item.get("options", {}), dict)
+    return known and _is_item(item, "agent") and _are_interfaces(item.get("interfaces", ()))
+
+
+_ITEMS = 'interface names, or tables such as { name = "frame-stack", frames = 2 }'
+_INTERFACES = Check(f"a list of {_ITEMS}", _are_interfaces)
+_INTERFACES_BY_ROLE = Check(
+    f"a table with a list of {_ITEMS}, by role",
+    lambda value: isinstance(value, dict) and all(map(_are_interfaces, value.values())),
+)
+_INTERFACES_BY_PART = Check(
+    f"a list of lists of {_ITEMS}",
+    lambda value: isinstance(value, tuple) and len(value) > 0 and all(map(_are_interfaces, value)),
+)
+_WIDTHS = "Number of action labels (or Box dimensions) of each part of the joint seat; empty: equal numbers."
+_WRAPPED_OPTIONS = "Options of that environment."
+
+
+@frozen(kw_only=True)
+class AsTeamConfig:
+    """Options of the environment ``as-team``."""
+
+    game: str = option(help="Name of the environment whose seats are joined.", lasting=True)
+    options: dict[str, Any] = option({}, help=_WRAPPED_OPTIONS)
+    role: str = option(help="Role whose seats of one team become one joint seat.", lasting=True)
+    reward: str = option(
+        "sum",
+        one_of("sum", "shared"),
+        help="Reward of a joint seat: the sum over its seats; shared: the mean, for environments that give all seats "
+        "of a team the same reward.",
+    )
+
+
+@frozen(kw_only=True)
+class CombineConfig:
+    """Options of ``combine``."""
+
+    parts: tuple[Any, ...] = option(
+        check=_INTERFACES_BY_PART, help="Interfaces of each part of a joint seat, innermost first; an empty list: none."
+    )
+    widths: tuple[int, ...] = option((), help=_WIDTHS)
+
+
+@frozen(kw_only=True)
+class TeamAgentConfig:
+    """Options of the agent ``team-agent``."""
+
+    agents: tuple[Any, ...] = option(
+        check=Check('a list of agents, each a name or { agent = "…", options = {…}, interfaces = […] }', _are_agents),
+        help="Agent of each part of a joint seat.",
+    )
+    interfaces: tuple[Any, ...] = option(
+        (), _INTERFACES, help="Interfaces of the joint seat between the environment and the agents, innermost first."
+    )
+    widths: tuple[int, ...] = option((), help=_WIDTHS)
+
+
+@frozen(kw_only=True)
+class WithInterfacesConfig:
+    """Options of the environment ``with-interfaces``."""
+
+    game: str = option(help="Name of the environment behind the interfaces.", lasting=True)
+    options: dict[str, Any] = option({}, help=_WRAPPED_OPTIONS)
+    interfaces: dict[str, Any] = option(
+        check=_INTERFACES_BY_ROLE,
+        help="Interfaces by role, innermost first; other roles do not change.",
+        lasting=True,
+    )
+
+
+@frozen(kw_only=True)
+class AgentWithInterfacesConfig:
+    """Options of the agent ``with-interfaces``."""
+
+    agent: str = option(help="Name of the agent behind the interfaces.")
+    options: dict[str, Any] = option({}, help="Options of that agent.")
+    interfaces: tuple[Any, ...] = option(check=_INTERFACES, help="Interfaces, innermost first.")
 
 
 @frozen(kw_only=True)

@@ -22,6 +22,11 @@ from ludus.spaces import action_width, is_continuous, label_sizes, leaf_spaces
 from ludus_interfaces.rewards import WHOLE_REWARD
 
 
+def is_joint(observation: spaces.Space[object]) -> bool:
+    """Return whether an observation space is that of a joint seat: all its leaves have the prefix of a part."""
+    return all(name.partition(".")[0].isdecimal() and "." in name for name in leaf_spaces(observation))
+
+
 def join_spaces(parts: Sequence[Spaces]) -> Spaces:
     """Return the spaces of a joint seat with these parts.
 

@@ -1,4 +1,4 @@
-"""Registers the interfaces and the environment ``team-reward``."""
+"""Registers the interfaces, and environments and agents behind interfaces."""
 
 from __future__ import annotations
 
@@ -9,14 +9,45 @@ LUDUS_API = 1
 
 @hookimpl
 def ludus_register_environments() -> list[Component]:
-    """Register ``team-reward``, which wraps another environment."""
+    """Register environments that wrap another one: ``as-team``, ``team-reward`` and ``with-interfaces``."""
     return [
+        Component(
+            name="as-team",
+            factory="ludus_interfaces.factories:team_environment",
+            config="ludus_interfaces.config:AsTeamConfig",
+            summary="Another environment in which the seats of a team are one joint seat",
+        ),
+        Component(
+            name="with-interfaces",
+            factory="ludus_interfaces.factories:environment_with_interfaces",
+            config="ludus_interfaces.config:WithInterfacesConfig",
+            summary="Another environment behind interfaces, by role",
+        ),
         Component(
             name="team-reward",
             factory="ludus_interfaces.factories:team_reward",
             config="ludus_interfaces.config:TeamRewardConfig",
             summary="Another environment with rewards shared within teams or balanced against opponents",
-        )
+        ),
+    ]
+
+
+@hookimpl
+def ludus_register_agents() -> list[Component]:
+    """Register agents that are made of others: ``team-agent`` and ``with-interfaces``."""
+    return [
+        Component(
+            name="team-agent",
+            factory="ludus_interfaces.factories:agent_of_parts",
+            config="ludus_interfaces.config:TeamAgentConfig",
+            summary="One agent for each part of a joint seat, each behind its own interfaces",
+        ),
+        Component(
+            name="with-interfaces",
+            factory="ludus_interfaces.factories:agent_with_interfaces",
+            config="ludus_interfaces.config:AgentWithInterfacesConfig",
+            summary="Another agent behind interfaces",
+        ),
     ]
 
 
@@ -37,7 +68,13 @@ _WITHOUT_OPTIONS = ("flatten",)
 @hookimpl
 def ludus_register_interfaces() -> list[Component]:
     """Register the interfaces."""
-    return [_interface(name, summary) for name, summary in _SUMMARIES.items()]
+    combine = Component(
+        name="combine",
+        factory="ludus_interfaces.factories:combined",
+        config="ludus_interfaces.config:CombineConfig",
+        summary="Interfaces side by side, one stack for each part of a joint seat",
+    )
+    return [combine, *(_interface(name, summary) for name, summary in _SUMMARIES.items())]
 
 
 def _interface(name: str, summary: str) -> Component:

@@ -78,8 +78,7 @@ def as_team(environment: Environment, role: str, *, reward: Literal["sum", "shar
             that give all seats of a team the same reward.
 
     Raises:
-        KeyError: On first use: there is no such role.
-        ContractError: On first use: teams have different numbers of seats in the role.
+        ContractError: On first use: there is no such role, or its teams have different numbers of seats.
     """
     kind = _PlayableTeamEnvironment if isinstance(environment, Playable) else _TeamEnvironment
     return kind(environment, role, reward)
@@ -94,6 +93,9 @@ class _TeamEnvironment(Wrapper):
     _ended: np.ndarray = field(init=False)  # [B, S] bool: seats that ended before their running match
 
     def _bind(self, raw: EnvironmentSpec) -> EnvironmentSpec:
+        if self.role not in {role.name for role in raw.roles}:
+            names = ", ".join(role.name for role in raw.roles)
+            raise ContractError(f"{raw.name} has no role {self.role!r} whose seats could be joined; it has {names}")
         self._raw = raw.role(self.role)
         teams = tuple(dict.fromkeys(self._raw.teams))
         groups = [np.flatnonzero(np.array(self._raw.teams) == team) for team in teams]

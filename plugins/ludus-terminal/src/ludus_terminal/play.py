@@ -19,7 +19,7 @@ from ludus.cli_types import FiniteRange
 from ludus.environment import Playable, Seat
 from ludus.errors import ConfigError, ContractError, RunError
 from ludus.installed import Game, open_game
-from ludus.lineup import Source, make_agents, make_lineup, parse_place
+from ludus.lineup import Lineup, Source, make_agents, make_lineup, parse_place
 from ludus.runs import Run, match_seeds, open_run
 from ludus.spaces import action_dtype, action_width, label_sizes, legal_actions
 
@@ -323,14 +323,19 @@ def watch(
             click.echo(filled)
         rng = np.random.default_rng(seed)
         runner = _MatchRunner(match=match, agents=agents, rng=rng, on_tick=lambda: _show(match, delay))
-        total = np.zeros(len(lineup.names))
-        for number in range(matches):
-            outcome = runner.play(seed + number)
-            points = np.array([outcome[lineup.teams_of(index)].sum() for index in range(len(lineup.names))])
-            total += points
-            click.echo(f"match {number + 1}: {_points_text(lineup.names, points)}")
-        if matches > 1:
-            click.echo(f"total: {_points_text(lineup.names, total)}")
+        _play_and_count(runner, lineup, seed=seed, matches=matches)
+
+
+def _play_and_count(runner: _MatchRunner, lineup: Lineup, *, seed: int, matches: int) -> None:
+    """Play matches, and print the points of every participant."""
+    total = np.zeros(len(lineup.names))
+    for number in range(matches):
+        outcome = runner.play(seed + number)
+        points = np.array([outcome[lineup.teams_of(index)].sum() for index in range(len(lineup.names))])
+        total += points
+        click.echo(f"match {number + 1}: {_points_text(lineup.names, points)}")
+    if matches > 1:
+        click.echo(f"total: {_points_text(lineup.names, total)}")
 
 
 def _points_text(names: Sequence[str], points: np.ndarray) -> str:

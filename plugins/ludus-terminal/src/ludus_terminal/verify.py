@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 from ludus.errors import ModelError, StoreError
-from ludus.runs import ModelRecord, Run, check_model, load_checkpoint, load_manifest
+from ludus.runs import ModelRecord, Run, check_model, find_damage, latest_checkpoints, load_checkpoint, load_manifest
 
 __all__ = ["verify"]
 
@@ -101,10 +101,10 @@ def _pools(run: Run) -> Iterator[str]:
 
 
 def _checkpoints(run: Run) -> Iterator[str]:
-    for player in run.checkpoints():
+    for player in latest_checkpoints(run.folder):
         errors: list[str] = []
         for _ in range(_ATTEMPTS):  # a running run may have replaced it since it was read
-            saved = run.checkpoints()[player]
+            saved = latest_checkpoints(run.folder)[player]
             errors = [*_load_error(f"checkpoint of {player}", load_checkpoint, run.folder, saved.path, saved.hash)]
             if not errors:
                 break
@@ -120,7 +120,7 @@ def _load_error(subject: str, load: Callable[..., object], *arguments: object) -
 
 
 _CHECKS: tuple[Callable[[Run], Iterable[str]], ...] = (
-    Run.damage,
+    find_damage,
     _payoffs,
     _behaviour,
     _participants,
