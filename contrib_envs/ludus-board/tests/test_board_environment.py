@@ -291,3 +291,14 @@ def test_the_board_is_drawn_with_coordinates():
     assert lines[-1].split() == list("1234567")
     assert lines[-2].split() == [".", ".", ".", "\x1b[31mX\x1b[0m", "\x1b[33mO\x1b[0m", ".", "."]
     assert len(lines) == 7
+
+
+def test_statistics_of_a_match():
+    """Stones of each seat, and their share in the middle column, when the match ends."""
+    game = make_connect4(None, num_matches=2)
+    player = game.reset(np.zeros(2, np.uint64)).roles["player"]
+    for column, other in zip([3, 0, 3, 0, 3, 1, 3], [0, 6, 1, 6, 2, 6, 3], strict=True):
+        tick = game.step({"player": np.array([[[column]] * 2, [[other]] * 2])})
+    assert tick.terminated.all()
+    assert player.statistics["stones"].tolist() == [[4, 3], [4, 3]]
+    assert player.statistics["centre"].tolist() == [[1, 0], [0.25, 0]]

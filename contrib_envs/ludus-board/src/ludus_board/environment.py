@@ -30,6 +30,7 @@ def _spec(rules: Rules) -> EnvironmentSpec:
         observation_space=spaces.Box(0, 1, (height, width, 2), np.int8),
         action_space=spaces.Discrete(rules.num_actions),
         teams=(0, 1),
+        statistics=("stones", "centre"),
     )
     return EnvironmentSpec(
         name=rules.name,
@@ -164,6 +165,9 @@ class BoardEnvironment:
         self._player.reward[indices, 1 - last] = -points
         self._tick.outcome[indices, last] = 0.5 + 0.5 * points
         self._tick.outcome[indices, 1 - last] = 0.5 - 0.5 * points
+        own = self._player.observation["obs"][indices, ..., 0]  # [n, 2, rows, columns]
+        self._player.statistics["stones"][indices] = stones = own.sum(axis=(2, 3))
+        self._player.statistics["centre"][indices] = own[..., own.shape[-1] // 2].sum(axis=2) / stones.clip(1)
 
     def _update_masks(self) -> None:
         """Write acting seats and masks."""

@@ -20,6 +20,7 @@ from ludus_chase.reach import compute_reach, locate_rooms, update_masks
 from ludus_chase.rewards import CAT_PARTS, FADING_PARTS, MOUSE_PARTS, ShapingRewards, score_cat, score_mice
 from ludus_chase.scenario import FIRST_HOUSE_DRAW, SCENARIOS, handicaps, new_world
 from ludus_chase.stages import find_endings
+from ludus_chase.statistics import CAT_STATISTICS, MOUSE_STATISTICS, add_statistics
 from ludus_chase.view import ChaseView, MiniImageView
 from ludus_chase.world import MICE, Indices, Status, World
 
@@ -35,6 +36,7 @@ def _spec(config: ChaseConfig, plan: FloorPlan, max_ticks: int) -> EnvironmentSp
             teams=teams,
             privileged_space=privileged_space(),
             labels_used=actions.labels_used(name),
+            statistics=CAT_STATISTICS if name == "cat" else MOUSE_STATISTICS,
             guidance=FADING_PARTS if name == "mouse" and config.fade_guidance else (),
         )
 
@@ -104,6 +106,8 @@ class Chase:
             self._image.draw_house(house, at)
         self._observe(at, gains=False)
         self._tick.clear(at)
+        for array in (*self._cat.statistics.values(), *self._mouse.statistics.values()):
+            array[at] = 0
         return self._tick
 
     def step(self, actions: Mapping[str, np.ndarray]) -> Tick:
@@ -177,6 +181,7 @@ class Chase:
         tick.outcome[ended, 0], tick.outcome[ended, 1] = 1.0 - points[ended], points[ended]
         won = np.where(ended, 2 * points - 1, np.float32(0))
         record_first_sightings(self._world, self._game.events)
+        add_statistics(self._game.events, cat=self._cat.statistics, mouse=self._mouse.statistics, running=was_running)
         score_cat(self._game.events, self._cat.reward_parts, won=-won)
         score_mice(self._game.events, self._mouse.reward_parts, self._shaping, won=won)
         for role in tick.roles.values():

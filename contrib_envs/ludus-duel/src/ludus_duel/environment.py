@@ -99,6 +99,7 @@ def _spec(config: DuelConfig, max_ticks: int) -> EnvironmentSpec:
         observation_space=spaces.Box(-1.0, 1.0, (SIZE,), np.float32),
         action_space=spaces.Discrete(len(ACTIONS)),
         teams=(0, 1),
+        statistics=("hits", "health", "room"),
     )
     return EnvironmentSpec(
         name="duel",
@@ -160,6 +161,7 @@ class Duel:
         self._ticks[indices] = 0
         self._running[indices] = True
         self._tick.clear(indices)
+        self._fighter.statistics["hits"][indices] = 0
         self._show()
         return self._tick
 
@@ -207,6 +209,8 @@ class Duel:
         np.multiply(scored, np.float32(config.hit_given), out=parts["hit_given"])
         np.multiply(scored[:, ::-1], np.float32(-config.hit_taken), out=parts["hit_taken"])
         parts["win"].fill(0)
+        statistics = self._fighter.statistics
+        statistics["hits"] += scored
         health = self._fight.health.reshape(-1, 2).round(9)  # equal damage in another order may differ by rounding
         fallen = np.logical_or(*(health <= 0).T)
         ended = self._running & (fallen | (self._ticks >= self._limit))
@@ -219,6 +223,8 @@ class Duel:
             parts["win"][indices] = sign
             self._tick.outcome[indices] = 0.5 + 0.5 * sign
             self._running[indices] = False
+            statistics["health"][indices] = np.maximum(health[indices], 0.0) / config.health
+            statistics["room"][indices] = self._fight.room.reshape(-1, 2)[indices] / config.arena_cm
         np.add(parts["hit_given"], parts["hit_taken"], out=self._fighter.reward)
         self._fighter.reward += parts["win"]
 

@@ -26,6 +26,7 @@ def _spec(config: Pong2pConfig) -> EnvironmentSpec:
         observation_space=_observation_space(config.observation),
         action_space=spaces.Discrete(len(_DIRECTIONS)),
         teams=(0, 1),
+        statistics=("hits", "points", "moving"),
     )
     return EnvironmentSpec(
         name="pong2p",
@@ -106,6 +107,8 @@ class Pong2p:
         self._running_factor[indices] = 1.0
         self._player.acting[indices] = True
         self._tick.clear(indices)
+        for array in self._player.statistics.values():
+            array[indices] = 0
         for view in self._views:
             view.start(self._court, self._scores, indices)
         return self._tick
@@ -122,6 +125,7 @@ class Pong2p:
         self._tick.terminated.fill(False)
         self._tick.truncated.fill(False)
         self._ticks += self._running_factor.astype(np.int64)
+        self._player.statistics["moving"] += ((directions != 0) & (self._running_factor > 0)).T
         for _ in range(self._config.frame_skip):
             self._court.advance(directions * self._running_factor, self._running_factor)
             self._score()
@@ -151,6 +155,7 @@ class Pong2p:
 
     def _score(self) -> None:
         """Score a frame, and serve again or end the match."""
+        self._player.statistics["hits"] += self._court.hits.T
         if self._config.hit:
             self._pay("hit", self._court.hits.T * np.float32(self._config.hit))
         seats, indices = self._court.conceded.nonzero()
@@ -182,6 +187,8 @@ class Pong2p:
         """End matches; the seat with more points wins."""
         self._running_factor[indices] = 0.0
         self._player.acting[indices] = False
+        self._player.statistics["points"][indices] = self._scores[:, indices].T
+        self._player.statistics["moving"][indices] /= self._ticks[indices, None]
         left, right = self._scores[:, indices]
         self._tick.outcome[indices] = 0.5 + 0.5 * np.sign([left - right, right - left]).T
 
