@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
 
@@ -262,3 +263,105 @@ def test_play_match_takes_any_order(folders):
         assert match.participants == ("hider@1",) * 4 + ("seeker@latest",)
         assert ludus.play_match(opened, "hider@1", "seeker@latest", seed=3) == match
         assert len(match.returns) == 5
+
+
+# -- in the terminal -----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def chase(tmp_path_factory):
+    """Train the mice of a short chase for a moment, and return the run folder."""
+    player = {
+        "role": "mouse",
+        "algorithm": "ppo",
+        "network": "mlp",
+        "ppo": {"segment_decisions": 8, "batch_decisions": 64},
+        "matchmaker": "against-anchors",
+        "freeze_every_decisions": 200,
+    }
+    tables = {
+        "run": {"workers": 0, "decisions": 400},
+        "environment": {"name": "chase", "chase": {"push_s": 2.0, "escape_s": 1.0, "preparation_s": 0.5}},
+        "sampling": {"matches": 4},
+        "evaluation": {"enabled": False, "final_matches": 0},
+        "players": {"mouse": player},
+        "anchors": {"bot": {"agent": "chase-bot"}},
+    }
+    folder = tmp_path_factory.mktemp("chase") / "run"
+    with ludus.train(tables, run_dir=folder):
+        return folder
+
+
+@pytest.fixture
+def terminal(capsys, monkeypatch, chase):
+    """Return a function that runs a command line on the run RUN with typed lines, and returns its lines."""
+
+    def command(line, *, typed="", status=0):
+        monkeypatch.setattr("sys.stdin", io.StringIO(typed))
+        assert main([str(chase) if word == "RUN" else word for word in line.split()]) == status
+        captured = capsys.readouterr()
+        return (captured.out + captured.err).splitlines()
+
+    return command
+
+
+@pytest.mark.parametrize(
+    ("line", "first", "last"),
+    [
+        ("watch RUN", "bot against mouse@", "match 1: bot "),
+        ("watch RUN mouse@1", "mouse@1 against bot; seed ", "match 1: mouse@1 "),
+        ("watch RUN mouse@1 chase-random", "mouse@1 against chase-random; seed ", "match 1: mouse@1 "),
+        ("watch RUN --seats bot mouse@latest", "bot against mouse@latest; seed ", "match 1: bot "),
+        ("watch RUN 2=chase-random mouse@1", "chase-random with mouse@1 against bot; seed ", "match 1: chase-random "),
+        ("watch --env chase chase-bot", "chase-bot against chase-bot; seed ", "match 1: chase-bot "),
+        (
+            "watch --env chase mouse=chase-bot chase-random",
+            "chase-bot against chase-random; seed ",
+            "match 1: chase-bot ",
+        ),
+    ],
+)
+def test_watch_seats_participants_by_role(terminal, line, first, last):
+    """Names come in any order; other seats are filled."""
+    shorter = " --set chase.push_s=2 --set chase.escape_s=1" if "--env" in line else ""
+    lines = terminal(f"{line} --delay 0{shorter}")
+    assert lines[0].startswith(first)
+    assert lines[-1].startswith(last)
+
+
+@pytest.mark.parametrize(
+    ("line", "first"),
+    [
+        ("play RUN", ["you: seat 0 (cat); opponent: mouse@"]),
+        ("play RUN --seat mouse", ["your team mates: mouse@", "you: seat 1 (mouse); opponent: bot; seed "]),
+        ("play RUN --seat 3 --opponent mouse@1", ["your team mates: mouse@1", "you: seat 3 (mouse); opponent: bot; "]),
+        (
+            "play RUN --seat mouse --opponent cat=chase-random --opponent 2=bot",
+            ["your team mates: bot, mouse@", "you: seat 1 (mouse); opponent: chase-random; seed "],
+        ),
+        (
+            "play --env chase --opponent chase-bot --seat mouse",
+            ["your team mates: chase-bot", "you: seat 1 (mouse); opponent: chase-bot; seed "],
+        ),
+    ],
+)
+def test_a_person_takes_a_seat_of_a_role(terminal, line, first):
+    """The other seats are those of opponents and team mates."""
+    lines = terminal(line, typed="quit\n")
+    assert [text.startswith(start) for text, start in zip(lines, first, strict=False)] == [True] * len(first)
+    assert lines[-1].endswith("bye")
+
+
+@pytest.mark.parametrize(
+    ("line", "status", "problem"),
+    [
+        ("play RUN --seat dog", 2, "chase has no role or seat 'dog'; its roles are cat, mouse, its seats 0 to 4"),
+        ("play RUN --opponent cat@1", 1, "participant 'cat@1': not in this league; models are mouse@1 to mouse@"),
+        ("play RUN --opponent 0=bot", 1, "seat 0 is named for you and bot"),
+        ("watch RUN cat=mouse@1", 1, "cat=mouse@1: mouse@1 plays the role mouse, so it cannot play cat"),
+        ("watch --env chase mouse=chase-bto", 1, "did you mean 'chase-bot'?"),
+    ],
+)
+def test_wrong_seats_are_one_line(terminal, line, status, problem):
+    """The line has what exists."""
+    assert problem in " ".join(" ".join(terminal(line, status=status)).split())
