@@ -30,7 +30,9 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
 __all__ = [
+    "InputColumns",
     "LazyLeaves",
+    "NamedInputs",
     "NetworkRequest",
     "NormalizingNetwork",
     "RecurrentNetwork",
@@ -95,6 +97,35 @@ class RecurrentNetwork(Protocol):
 
         Returns:
             Heads ``[T, N, size] float32`` and the state after the last entry.
+        """
+
+
+@frozen
+class InputColumns:
+    """Columns of a layer that read one observation leaf, or the features of another part of the network.
+
+    Args:
+        source: Name of the leaf or of the part.
+        width: Number of columns.
+        shape: Shape of the leaf; None for features, whose columns have no meaning of their own.
+    """
+
+    source: str
+    width: int
+    shape: tuple[int, ...] | None = None
+
+
+@runtime_checkable
+class NamedInputs(Protocol):
+    """Additional method of parts of a module that read observation leaves; an optional part of the network contract.
+
+    A player that starts from the weights of another one with fewer inputs then keeps what these have learned.
+    """
+
+    def input_columns(self) -> Mapping[str, Sequence[InputColumns]]:
+        """Return the columns, in order, of each parameter or buffer of the part that has a column per input.
+
+        Columns are axis 1, or axis 0 of arrays with one axis.
         """
 
 

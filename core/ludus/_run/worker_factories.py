@@ -11,6 +11,7 @@ from ludus._config.sections import RunConfig
 from ludus._learning.data_parallel import GroupFormation, HelperWorker
 from ludus._learning.learner import Learner
 from ludus._learning.state import LearnerOptions
+from ludus._learning.transfer import Transfer, input_layout, transfer_weights
 from ludus._plugins.error_wrapping import close_environment
 from ludus._run.context import RunContext
 from ludus._run.deferred_environment import DeferredEnvironment
@@ -29,7 +30,7 @@ from ludus._sampling.recorder import Recorder
 from ludus._sampling.sampler import Sampler
 from ludus._sampling.segment_layout import SegmentLayout
 from ludus._seeding import generator, seed_for
-from ludus._store.model_files import load_arrays
+from ludus._store.model_files import load_arrays, load_manifest
 from ludus._version import __version__
 from ludus.agent import Agent
 from ludus.algorithm import Algorithm, GroupTrainer, Policy, Trainer, Weights
@@ -247,8 +248,31 @@ def make_trainer(
     configured = run.config.players[player].init
     if init or configured:
         path = run.run_dir / "models" / init if init else Path(configured)
-        trainer.load_weights(load_arrays(path.parent, path.stem))
+        weights = load_arrays(path.parent, path.stem)
+        source = load_manifest(path.parent, path.stem).get("player", player) if init else player
+        if source != player and source in run.config.players:
+            weights = transfer(run, player, source, own=trainer.weights(), weights=weights).weights
+        trainer.load_weights(weights)
     return trainer
+
+
+def transfer(run: RunContext, player: str, source: str, *, own: Weights, weights: Weights) -> Transfer:
+    """Return the weights of a player that starts from those of another player; see `ludus._learning.transfer`.
+
+    Args:
+        run: The run.
+        player: Player that starts.
+        source: Player of the weights.
+        own: Start weights of the player.
+        weights: Weights of the source.
+
+    Raises:
+        ModelError: They do not fit.
+    """
+    own_inputs, source_inputs = (
+        input_layout(network.module for network in make_player_networks(run, name)) for name in (player, source)
+    )
+    return transfer_weights(own, weights, own_inputs=own_inputs, source_inputs=source_inputs)
 
 
 def learner_device(config: RunConfig, player: str, rank: int) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import cycle, islice, product
+from itertools import chain, cycle, islice, product
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -15,6 +15,7 @@ import numpy as np
 from attrs import evolve, frozen
 
 from ludus._config.run_config import find_unused_schedules, load_config
+from ludus._league.participants import parse
 from ludus._league.validation import (
     checked_changes,
     checked_evaluation,
@@ -29,13 +30,15 @@ from ludus._run.check import check_options
 from ludus._run.context import RunContext
 from ludus._run.factories import make, make_environment, make_evaluation_matchmaker, make_matchmaker
 from ludus._seeding import generator, match_seeds
-from ludus.errors import ConfigError, LudusError
+from ludus.errors import ConfigError, LudusError, ModelError
+from ludus.rule import Reset
 from ludus.testing._league import FakeLeague, fake_player
 from ludus.testing._run_participants import (
     MAX_TICKS,
     NUM_MATCHES,
     check_anchor,
     check_player,
+    check_transfer,
     describe_spaces,
     start_rollout,
 )
@@ -51,7 +54,7 @@ if TYPE_CHECKING:
 
 _FIXTURES = 200  # enough to draw a scenario of probability 0.05 almost certainly
 _TICKS = 50  # of the rollout that checks the environment
-_LATER_S = 1e9  # seconds of training after which all periods of matchmakers and rules are over
+_LATER_S, _LATER_DECISIONS = 1e9, 10**15  # after which all periods of matchmakers and rules are over
 
 
 @frozen
@@ -121,11 +124,11 @@ def _count(items: Mapping[str, object], noun: str) -> str:
     return f"{len(items)} {noun}{'' if len(items) == 1 else 's'}"
 
 
-def _findings(subject: str, texts: Iterator[str]) -> Iterator[Finding]:
+def _findings(subject: str, texts: Iterator[str] | Iterator[str | Finding]) -> Iterator[Finding]:
     """Convert the lines of a step into passed findings, and its exception into a failed one."""
     try:
         for text in texts:
-            yield Finding("ok", subject, text)
+            yield Finding("ok", subject, text) if isinstance(text, str) else text
     except (KeyboardInterrupt, GeneratorExit):
         raise
     except BaseException as error:
@@ -170,7 +173,7 @@ def _check_processes(config: RunConfig) -> Iterator[str]:
     yield ", ".join(f"{chosen.kind} {chosen.name}" for chosen in components) or "none"
 
 
-def check_matchmaking(context: RunContext, environment: Environment) -> Iterator[str]:
+def check_matchmaking(context: RunContext, environment: Environment) -> Iterator[str | Finding]:
     """Check all matchmakers, rules and the rating, and yield lines about them.
 
     Raises:
@@ -191,7 +194,8 @@ def _make_leagues(context: RunContext) -> list[FakeLeague]:
     for loser in league.players.values():
         winners = [name for view in league.players.values() if view is not loser for name in (*view.models, view.live)]
         losses = dict.fromkeys(product((*loser.models, loser.live), winners), (0.0, 0.0, 1000.0))
-        leagues.append(evolve(league, results=losses, elapsed_s=_LATER_S))
+        players = [evolve(view, decisions=_LATER_DECISIONS) for view in league.players.values()]
+        leagues.append(evolve(league, players=players, results=losses, elapsed_s=_LATER_S))
     return leagues
 
 
@@ -253,12 +257,31 @@ def _check_evaluation(context: RunContext, leagues: Sequence[FakeLeague], rng: n
             checked_evaluation(matchmaker.next_evaluation(league, rng), league)
 
 
-def _check_rules(context: RunContext, leagues: Sequence[FakeLeague], rng: np.random.Generator) -> Iterator[str]:
+def _check_rules(
+    context: RunContext, leagues: Sequence[FakeLeague], rng: np.random.Generator
+) -> Iterator[str | Finding]:
+    """Check the changes of all rules, and that players can start from the models that these name."""
+    starts: dict[tuple[str, str], None] = {}  # player and player of the model
     for chosen in context.config.league.rules:
         rule = make(chosen)
         with wrap_answer_errors(f"rule {chosen.name!r}"):
-            first, *_ = [checked_changes(rule.decide(league, rng), league) for league in leagues]
+            first, *later = [checked_changes(rule.decide(league, rng), league) for league in leagues]
         yield f"rule {chosen.name} would first change {', '.join(map(str, first)) or 'nothing'}"
+        resets = (change for change in chain(*later) if isinstance(change, Reset) and change.init)
+        starts |= {(reset.player, parse(reset.init).player): None for reset in resets}
+    for player, source in starts:
+        if player != source:
+            yield _check_transfer(context, player, source)
+
+
+def _check_transfer(context: RunContext, player: str, source: str) -> Finding:
+    """Return whether a player can restart from the weights of another one, as a rule requests."""
+    try:
+        transferred = check_transfer(context, player, source)
+    except ModelError as error:
+        return Finding("fail", f"player {player}", f"cannot restart from the weights of {source}: {error}")
+    text = f"restarts from the weights of {source}: {transferred.describe()}"
+    return Finding("warn" if transferred.misfits else "ok", f"player {player}", text)
 
 
 def _check_rating(context: RunContext, environment: Environment, league: FakeLeague) -> str:

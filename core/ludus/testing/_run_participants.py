@@ -13,7 +13,7 @@ from gymnasium import spaces
 
 from ludus._league.validation import wrap_answer_errors
 from ludus._run.factories import learned_role, make_algorithm, make_networks, make_wrapped_agent, player_role
-from ludus._run.worker_factories import make_live_actor
+from ludus._run.worker_factories import make_live_actor, make_trainer, transfer
 from ludus._sampling.match_engine import MatchEngine
 from ludus._sampling.seats import Actor, SeatRewards, Seats
 from ludus._seeding import generator
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from torch import nn
 
     from ludus._config.sections import AnchorConfig, PlayerConfig
+    from ludus._learning.transfer import Transfer
     from ludus._run.context import RunContext
     from ludus._sampling.actors import LiveActor
     from ludus.agent import Agent
@@ -197,6 +198,16 @@ def _record_batch(environment: Environment, actor: LiveActor, learned: Role, see
     batch = actor.blocks[0] if actor.blocks else actor.recorder.flush()
     require(batch.num_decisions, f"no decision was recorded in {MAX_TICKS} ticks")
     return batch
+
+
+def check_transfer(context: RunContext, player: str, source: str) -> Transfer:
+    """Check that a player can start from the weights of another one, and return what it would start from.
+
+    Raises:
+        ModelError: No layer fits.
+    """
+    own, other = (make_trainer(context, name, 0, "", device="cpu").weights() for name in (player, source))
+    return transfer(context, player, source, own=own, weights=other)
 
 
 def _describe_metrics(result: UpdateResult) -> str:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import torch
 from attrs import frozen
 from gymnasium import Space, spaces
+from ludus.network import InputColumns
 from torch import Tensor, nn
 
 from ludus_networks.config import EntityPart, ImagePart, VectorPart
@@ -72,6 +73,7 @@ class VectorEncoder(nn.Module):
         super().__init__()
         chosen = {name: leaves[name] for name in config.leaves}
         self._input = FlatInput(chosen, scale=settings.scale)
+        self._columns = [InputColumns(name, flat_width(space), space.shape or ()) for name, space in chosen.items()]
         self.width = config.hidden[-1] if config.hidden else self._input.size
         boxes = [(isinstance(space, spaces.Box), flat_width(space)) for space in chosen.values()]
         self.norm = settings.make_norm([is_box for is_box, width in boxes for _ in range(width)])
@@ -89,6 +91,14 @@ class VectorEncoder(nn.Module):
         """Add rows to the statistics of the normalization."""
         if self.norm is not None:
             self.norm.add(self._input(leaves))
+
+    def input_columns(self) -> Mapping[str, Sequence[InputColumns]]:
+        """Return the columns of the first layer and of the statistics; see `ludus.network.NamedInputs`."""
+        return _columns_of(self._columns, has_layers=self._has_layers, has_norm=self.norm is not None)
+
+    def feature_columns(self, name: str) -> Sequence[InputColumns]:
+        """Return the columns of the features: those of the leaves without layers."""
+        return [InputColumns(name, self.width)] if self._has_layers else self._columns
 
 
 class _ResidualBlock(nn.Module):
@@ -138,7 +148,7 @@ class ImageEncoder(nn.Module):
     def __init__(self, leaves: Mapping[str, Space[Any]], config: ImagePart, settings: EncoderSettings) -> None:
         super().__init__()
         space = leaves[config.leaf]
-        self._leaf, self._pool = config.leaf, config.pool
+        self._leaf, self._pool, self._channels = config.leaf, config.pool, (space.shape or ())[-1]
         self._factor = scale_factor(space, scale=settings.scale)
         make_layers = conv_layers if config.kind == "conv" else _residual_blocks
         self.tower = make_layers(space, config, settings.activation)
@@ -158,6 +168,19 @@ class ImageEncoder(nn.Module):
     def update_statistics(self, leaves: Mapping[str, Tensor]) -> None:
         """Do nothing: images are not normalized."""
 
+    def input_columns(self) -> Mapping[str, Sequence[InputColumns]]:
+        """Return the channels that the first convolutions read; see `ludus.network.NamedInputs`."""
+        first = self.tower[0]
+        names = ["tower.0.weight"]
+        if isinstance(first, _ResidualBlock):
+            names = ["tower.0.first.weight", "tower.0.shortcut.weight"]
+        columns = [InputColumns(self._leaf, self._channels, (self._channels,))]
+        return dict.fromkeys(names, columns)
+
+    def feature_columns(self, name: str) -> Sequence[InputColumns]:
+        """Return the columns of the features."""
+        return [InputColumns(name, self.width)]
+
 
 class EntityEncoder(nn.Module):
     """The same hidden layers for every entity, then a pool over the entities present [AET figure 2, HoK §4].
@@ -175,6 +198,7 @@ class EntityEncoder(nn.Module):
         super().__init__()
         count, size = leaves[config.leaf].shape or ()
         self._config = config
+        self._columns = [InputColumns(config.leaf, size, (size,))]
         self._factor = scale_factor(leaves[config.leaf], scale=settings.scale)
         self._num_features = config.hidden[-1]
         self.width = self._num_features * (count if config.pool == "concat" else 1)
@@ -202,6 +226,14 @@ class EntityEncoder(nn.Module):
             entities, present = self._read(leaves)
             self.norm.add(entities.flatten(0, 1) if present is None else entities[present])
 
+    def input_columns(self) -> Mapping[str, Sequence[InputColumns]]:
+        """Return the features of an entity that the first layer reads; see `ludus.network.NamedInputs`."""
+        return _columns_of(self._columns, has_layers=True, has_norm=self.norm is not None)
+
+    def feature_columns(self, name: str) -> Sequence[InputColumns]:
+        """Return the columns of the features."""
+        return [InputColumns(name, self.width)]
+
     def _read(self, leaves: Mapping[str, Tensor]) -> tuple[Tensor, Tensor | None]:
         """Return the entities ``[n, E, f]``, and which of them are present ``[n, E] bool``; None: all."""
         config = self._config
@@ -227,6 +259,14 @@ class EntityEncoder(nn.Module):
         scores: Tensor = self.score(features.flatten(0, 1)).reshape(*features.shape[:2], 1)
         weights = scores.masked_fill(~mask, _ABSENT_LOGIT).softmax(1)
         return (weights * masked).sum(1)
+
+
+def _columns_of(
+    columns: Sequence[InputColumns], *, has_layers: bool, has_norm: bool
+) -> dict[str, Sequence[InputColumns]]:
+    names = ["layers.0.weight"] if has_layers else []
+    names += ["norm.mean", "norm.variance"] if has_norm else []
+    return dict.fromkeys(names, columns)
 
 
 def make_encoder(

@@ -64,6 +64,13 @@ class Head(nn.Module):
             {str(i): init_orthogonal(nn.Linear(width, label.key), gain) for i, label in self._attention.items()}
         )
 
+    @property
+    def first_weights(self) -> list[str]:
+        """Return the names of the weights that read the features."""
+        if len(self.layers):
+            return ["layers.0.weight"]
+        return [name for name, _ in self.named_parameters() if name.endswith("weight")]
+
     def forward(self, features: Tensor, keys: Mapping[str, EntityKeys]) -> Tensor:
         """Return ``[n, size]`` from ``features [n, width]`` and the keys of entities by encoder."""
         features = self.layers(features)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import torch
 from gymnasium import Space
 from ludus.errors import ContractError
-from ludus.network import NetworkRequest
+from ludus.network import InputColumns, NetworkRequest
 from torch import Tensor, nn
 
 from ludus_networks.config import ModularConfig
@@ -45,6 +45,10 @@ class _Encoders(nn.ModuleDict):
                 keys[name] = entity_keys
         return features[0] if len(features) == 1 else torch.cat(features, dim=1), keys
 
+    def feature_columns(self) -> Sequence[InputColumns]:
+        """Return the columns of the joined features."""
+        return [columns for name, encoder in self.items() for columns in encoder.feature_columns(name)]  # type: ignore[operator]
+
     def update_statistics(self, leaves: Mapping[str, Tensor]) -> None:
         for encoder in self.values():
             encoder.update_statistics(leaves)  # type: ignore[operator]
@@ -62,6 +66,16 @@ class _Trunk(nn.Module):
         width = config.torso[-1] if config.torso else width
         self.core = None if config.core == "none" else RecurrentCore(config.core, width, config.core_size)
         self.width = self.core.size if self.core else width
+
+    def input_columns(self) -> Mapping[str, Sequence[InputColumns]]:
+        """Return the columns of the first layer of the torso; see `ludus.network.NamedInputs`."""
+        return {"layers.0.weight": self.encoders.feature_columns()} if self._has_layers else {}
+
+    def feature_columns(self) -> Sequence[InputColumns]:
+        """Return the columns of the features: those of the encoders without a torso and a core."""
+        if self._has_layers or self.core is not None:
+            return [InputColumns("trunk", self.width)]
+        return self.encoders.feature_columns()
 
     def encode(self, leaves: Group) -> tuple[Tensor, dict[str, EntityKeys]]:
         """Return the input of the core ``[n, …]``, and the keys of entities by encoder."""
@@ -116,6 +130,19 @@ class ModularNetwork(nn.Module):
     def forward(self, observation: Group, privileged: Group, state: Group) -> tuple[Group, Group]:
         """Return the heads ``[n, size]`` and the unchanged, empty state."""
         return self._evaluate(observation, privileged, lambda features, _: features), state
+
+    def input_columns(self) -> Mapping[str, Sequence[InputColumns]]:
+        """Return the features that heads read; see `ludus.network.NamedInputs`."""
+        critic = [*(self.critic_trunk or self.trunk).feature_columns()]
+        if self.privileged is not None:
+            critic += self.privileged.feature_columns()
+        groups = {"heads": (self.heads, self.trunk.feature_columns()), "critic_heads": (self.critic_heads, critic)}
+        return {
+            f"{group}.{name}.{weight}": columns
+            for group, (heads, columns) in groups.items()
+            for name, head in heads.items()
+            for weight in cast("Head", head).first_weights
+        }
 
     def update_statistics(self, observation: Mapping[str, Tensor], privileged: Mapping[str, Tensor]) -> None:
         """Add rows to the statistics of the normalization; see `ludus.network.NormalizingNetwork`."""
