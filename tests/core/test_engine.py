@@ -608,3 +608,28 @@ def test_contract_errors_of_the_environment_are_not_wrapped(scripted, make_engin
     engine, _, _ = make_engine(game, fixture_of("ab"))
     with pytest.raises(ContractError, match=r"^action 9 is illegal$"):
         engine.step()
+
+
+def test_returns_of_players_are_means_over_their_seats(scripted, fixture_of, logging_actor):
+    """NaN in matches in which a player has no seat."""
+    game = scripted({"cat": (0,), "mouse": (1, 1)}, 2, length=lambda row: 1, reward=lambda now, role, seat: 2.0 + seat)
+    cat, mouse, absent, results = logging_actor(), logging_actor(), logging_actor(), []
+    engine = MatchEngine(
+        game,
+        lambda fixture, seat: (cat if seat == 0 and fixture.id == 1 else mouse, 0),
+        results.append,
+        matches_per_lane=1,
+        players={"cat": cat, "mouse": mouse, "absent": absent},
+    )
+    for number in (1, 2):
+        engine.add_fixture(fixture_of("abc", number=number, matches=1))
+    engine.step()
+    (arrays,) = results
+    by_fixture = dict(zip(arrays["fixture"].tolist(), range(2), strict=True))
+    first, second = by_fixture[1], by_fixture[2]
+    seats = arrays["returns"]
+    assert arrays["player/cat"][first] == seats[first, 0]
+    assert np.isnan(arrays["player/cat"][second])
+    assert arrays["player/mouse"][first] == pytest.approx(seats[first, 1:].mean())
+    assert arrays["player/mouse"][second] == pytest.approx(seats[second].mean())
+    assert np.isnan(arrays["player/absent"]).all()

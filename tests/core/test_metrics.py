@@ -172,7 +172,7 @@ class Standings:
         models = ("main@1", "main@2", "main@3")
         common = {"role": "player", "team": None}
         main = {"models": models, "decisions": 123456, "generation_starts": (0, 2), "share": 0.5}
-        self.anchors, self.elapsed_s, self.decisions = ("random", "strong"), 61.0, 123456
+        self.anchors, self.elapsed_s, self.decisions, self.progress = ("random", "strong"), 61.0, 123456, 0.4
         self.players = {
             "main": PlayerView(name="main", live="main@3+", **main, **common),
             "idle": PlayerView(name="idle", live="idle@0+", models=(), decisions=0, share=1.5, **common),
@@ -208,6 +208,7 @@ def test_metrics_of_a_league(coordinator):
     expected |= {f"sampling/{name}": value for name, value in SAMPLING.items()}
     result = score(30, 10, 10)
     expected |= {
+        "league/progress": 0.4,
         "league/matches": 789.0,
         "league/main/models": 3.0,
         "league/main/generation": 1.0,

@@ -18,6 +18,7 @@ from ludus._messaging.messages import (
     Segments,
 )
 from ludus._sampling.actors import LiveActor
+from ludus._sampling.channels import SamplerMetrics
 from ludus.launcher import COORDINATOR, learner_name
 
 SLOW = {"main": {"dummy-gradient": {"batch_decisions": 100_000}}}
@@ -313,7 +314,8 @@ def test_metrics_are_reported_once_a_second(league):
     reports = [message.values for message in runner.messages(MetricsReport, sender="sampler-0")]
     assert len(reports) == 4
     last = reports[-1]
-    assert {"ticks_per_s", "decisions_per_s", "waiting", "return_mean", "match_ticks"} == set(last)
+    rates = {"ticks_per_s", "decisions_per_s", "waiting"}
+    assert rates | {"return_mean", "return_mean/main", "match_ticks"} == set(last)
     total = sum(report["decisions_per_s"] for report in reports)
     assert total == pytest.approx(runner.sampler().count, rel=0.3)
     assert last["return_mean"] == 0.0
@@ -328,3 +330,27 @@ def test_segments_have_the_layout_of_the_learner(league):
     assert arrays["decided"].shape[0] == 5
     assert arrays["extras/log_prob"].dtype == np.float32
     assert arrays["length"].max() <= 4
+
+
+def test_returns_are_reported_by_player():
+    """As means over the seats of each; the mean over all seats of a game with winners and losers is 0."""
+    metrics = SamplerMetrics("train")
+    metrics.report(0.0, ticks=0, decisions=0, waiting=False)
+    kept = metrics.add_results(
+        {
+            "returns": np.float32([[1, -1], [1, -1], [3, -3]]),
+            "ticks": np.int32([4, 4, 4]),
+            "player/main": np.array([1.0, np.nan, 3.0]),
+            "player/other": np.array([-1.0, np.nan, np.nan]),
+            "player/idle": np.array([np.nan, np.nan, np.nan]),
+        }
+    )
+    values = metrics.report(1.0, ticks=12, decisions=24, waiting=False)
+    assert kept.keys() == {"ticks"}
+    assert values["return_mean"] == 0.0
+    assert {name: value for name, value in values.items() if name.startswith("return_mean/")} == {
+        "return_mean/main": 2.0,
+        "return_mean/other": -1.0,
+    }
+    metrics.add_results({"returns": np.float32([[1, -1]]), "ticks": np.int32([4])})
+    assert "return_mean/main" not in metrics.report(2.0, ticks=12, decisions=24, waiting=False)

@@ -108,6 +108,7 @@ def collect_metrics(coordinator: Coordinator) -> list[Metric]:
     for worker, numbers in reported.items():
         if worker.startswith("service-"):
             values |= _prefixed(worker, numbers)
+    values["league/progress"] = league.progress
     values["league/matches"] = coordinator.counts.training
     for player, view in league.players.items():
         values |= _prefixed(f"league/{player}", _player_metrics(coordinator, view))

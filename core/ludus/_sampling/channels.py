@@ -35,6 +35,8 @@ class SamplerMetrics:
     _return_sum: float = field(init=False, default=0.0)  # of means over the seats of a match
     _tick_sum: int = field(init=False, default=0)
     _sums: defaultdict[str, float] = field(init=False, factory=lambda: defaultdict(float))  # by metric
+    _player_returns: defaultdict[str, float] = field(init=False, factory=lambda: defaultdict(float))
+    _player_matches: defaultdict[str, int] = field(init=False, factory=lambda: defaultdict(int))
 
     def add_results(self, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Add the results of matches and return the arrays that the coordinator stores."""
@@ -45,10 +47,16 @@ class SamplerMetrics:
         for name, values in arrays.items():
             if name.startswith("part/"):
                 self._sums[f"return/{name.removeprefix('part/')}"] += float(values.sum())
+            elif name.startswith("player/"):
+                self._add_player(name.removeprefix("player/"), values[~np.isnan(values)])
             elif name.startswith("statistic/"):
                 self._sums[name] += float(values.mean(axis=1).sum())
-        dropped = ("returns", "part/") if self.kind == "eval" else ("returns", "part/", "statistic/")
+        dropped = ("returns", "part/", "player/", *(() if self.kind == "eval" else ("statistic/",)))
         return {name: array for name, array in arrays.items() if not name.startswith(dropped)}
+
+    def _add_player(self, player: str, returns: np.ndarray) -> None:
+        self._player_returns[player] += float(returns.sum())
+        self._player_matches[player] += returns.size
 
     def is_due(self, now: float) -> bool:
         """Return whether the last report is at least a second ago."""
@@ -77,9 +85,16 @@ class SamplerMetrics:
                     "match_ticks": self._tick_sum / self._matches,
                     **{name: total / self._matches for name, total in self._sums.items()},
                 }
+                values |= {
+                    f"return_mean/{player}": self._player_returns[player] / count
+                    for player, count in self._player_matches.items()
+                    if count
+                }
         self._reported_s, self._reported_ticks, self._reported_decisions = now, ticks, decisions
         self._matches, self._return_sum, self._tick_sum = 0, 0.0, 0
         self._sums.clear()
+        self._player_returns.clear()
+        self._player_matches.clear()
         return values
 
 

@@ -73,9 +73,13 @@ class Seating:
                 yield actor, order[start : start + count]
                 start += count
 
+    def position(self, actor: Actor) -> int:
+        """Return the position of an actor in `actors`; -2 if it has no seat."""
+        return next((position for position, known in enumerate(self.actors) if known is actor), -2)
+
     def slots_in_use(self, actor: Actor) -> np.ndarray:
         """Return ``[k] int64``, ascending: the slots of an actor that a match or a lane uses."""
-        position = next((position for position, known in enumerate(self.actors) if known is actor), -2)
+        position = self.position(actor)
         return np.union1d(
             self.slots[self.actor_index == position], self._lane_slots[self._lane_actor_index == position]
         )

@@ -39,6 +39,7 @@ class MatchEngine:
             reward parts as means over the seats of a role, and ``"statistic/ROLE/NAME" [n, S] float32``.
         matches_per_lane: Number of matches that play one fixture together.
         observers: Actors that record the values of their opponents.
+        players: Actors whose returns are to be reported, by name.
 
     Attributes:
         ticks: Number of ticks of all matches together.
@@ -49,6 +50,7 @@ class MatchEngine:
     on_results: Callable[[dict[str, np.ndarray]], None]
     matches_per_lane: int = 32
     observers: Sequence[ValueObserver] = ()
+    players: Mapping[str, Actor] = field(factory=dict)
     ticks: int = field(init=False, default=0)
     _running: RunningMatches = field(init=False)
     _seating: Seating = field(init=False)
@@ -191,12 +193,25 @@ class MatchEngine:
                 "number": self._scheduler.match_numbers.take(indices),
                 "ticks": self._running.ages(indices).astype(np.int32),
                 "outcome": outcome,
-                "returns": self._totals.returns.take(indices, axis=0),
+                "returns": (returns := self._totals.returns.take(indices, axis=0)),
+                **self._player_returns(indices, returns),
                 **self._totals.reward_part_means(indices),
                 **self._checks.checked_statistics(self._totals.roles, indices, tick),
             }
         )
         self._running.end(indices)
+
+    def _player_returns(self, indices: np.ndarray, returns: np.ndarray) -> dict[str, np.ndarray]:
+        """Return by ``"player/NAME"`` the mean return ``[n] float64`` of a player's seats; NaN where it has none."""
+        if not self.players:
+            return {}
+        seated = self._seating.actor_index.take(indices, axis=0)
+        means = {}
+        for name, actor in self.players.items():
+            own = seated == self._seating.position(actor)
+            count = own.sum(axis=1)
+            means[f"player/{name}"] = np.where(count, (returns * own).sum(axis=1) / np.maximum(count, 1), np.nan)
+        return means
 
     def _call_environment(self, method: str, *arguments: Any, **options: Any) -> Tick:
         """Call the environment; wrap its exceptions in a `ContractError` that names it."""

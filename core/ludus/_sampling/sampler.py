@@ -72,6 +72,7 @@ class Sampler:
             on_results=self.reports.add,
             matches_per_lane=self.matches_per_lane,
             observers=[actor for actor in self.live.values() if actor.recorder.layout.opponent_fields],
+            players=self.live,
         )
         self.requests = FixtureRequests(self.kind, self.engine, self.link)
 

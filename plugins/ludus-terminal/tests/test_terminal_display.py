@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 import pytest
 from ludus.metrics import Metric
-from ludus_terminal.display import Lines, LiveTable, make_display
+from ludus_terminal.display import Lines, LiveTable, _rate, _Rates, _time_left, make_display
 from rich.console import Console
 
 LEARNER = {
@@ -43,7 +43,8 @@ VALUES = {
     "league/matches": 789.0,
     "sampling/ticks_per_s": 7000.0,
     "sampling/decisions_per_s": 6500.0,
-    "sampling/return_mean": 0.25,
+    "sampling/return_mean": 0.5,
+    "sampling/return_mean/main": 0.25,
     **{f"league/main/{name}": value for name, value in LEAGUE.items()},
     **{f"learner/main/{name}": value for name, value in LEARNER.items()},
 }
@@ -200,3 +201,33 @@ def test_output_of_click_stays_above_the_table(monkeypatch):
     assert "789 matches" in below, "and there again afterwards"
     assert f"{long}\n" in below, "neither broken nor read as markup"
     assert "[bold]\n" in below
+
+
+@pytest.mark.parametrize(
+    ("progress", "text"), [(0.0, ""), (0.5, ", 60 s left"), (0.1, ", 9 min left"), (0.001, ", 999 min left"), (1.0, "")]
+)
+def test_the_time_left_is_shown(progress, text):
+    """In a run with a limit."""
+    elapsed = 60.0
+    assert _time_left({"league/progress": progress}, elapsed) == text
+    assert "61 s, 61 s left · 789 matches" in shown({**VALUES, "league/progress": 0.5})
+
+
+def test_slow_games_do_not_seem_to_stand_still():
+    """The window grows until the rate is not 0; fast rates are those of the last ten seconds."""
+    rates, means = _Rates(), []
+    for second in range(700):
+        slow, fast = (30.0 if second % 60 == 5 else 0.0), float(second)
+        values = {"sampling/decisions_per_s": slow, "learner/main/samples_per_s": fast, "league/matches": 7.0}
+        means.append(rates.average(values, float(second)))
+    assert all(mean["sampling/decisions_per_s"] > 0.4 for mean in means[5:])
+    assert means[-1]["learner/main/samples_per_s"] == pytest.approx(699 - 5)
+    assert means[-1]["league/matches"] == 7.0
+    assert len(rates._reports) <= 601
+    assert means[4]["sampling/decisions_per_s"] == 0.0
+
+
+@pytest.mark.parametrize(("rate", "text"), [(0.0, "0"), (0.0321, "0.032"), (4.26, "4.3"), (1234.5, "1,234")])
+def test_small_rates_have_digits(rate, text):
+    """So that a slow game is not shown as 0/s."""
+    assert _rate(rate) == text

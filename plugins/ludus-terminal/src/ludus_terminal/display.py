@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import sys
 import time
+from collections import deque
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TextIO, cast
@@ -25,9 +26,12 @@ __all__ = ["Lines", "LiveTable", "make_display"]
 
 _LINE_INTERVAL_S = 10.0
 
-_LEARNER = {  # label → name and format of a metric of the learner
-    "samples/s learned": ("samples_per_s", ",.0f"),
-    "updates/s": ("updates_per_s", ".1f"),
+_MIN_WINDOW_S = 10.0
+_MAX_WINDOW_S = 600.0
+
+_LEARNER = {  # label → name and format of a metric of the learner; no format: a rate
+    "samples/s learned": ("samples_per_s", ""),
+    "updates/s": ("updates_per_s", ""),
     "staleness mean": ("staleness_mean", ".1f"),
     "staleness max": ("staleness_max", ",.0f"),
     "sample reuse": ("sample_reuse", ".2f"),
@@ -40,10 +44,40 @@ _LEARNER = {  # label → name and format of a metric of the learner
     "explained variance": ("explained_variance", ".2f"),
 }
 _SAMPLING = {
-    "ticks/s played": ("ticks_per_s", ",.0f"),
-    "decisions/s played": ("decisions_per_s", ",.0f"),
-    "return per match": ("return_mean", ".2f"),
+    "ticks/s played": ("ticks_per_s", ""),
+    "decisions/s played": ("decisions_per_s", ""),
 }
+
+
+def _rate(value: float) -> str:
+    """Return a rate as text with at least two digits, so that slow games do not seem to stand still."""
+    return f"{value:,.0f}" if value >= 10 else f"{value:.2g}"
+
+
+@define
+class _Rates:
+    """Averages rates over time: slow games, and slow updates, would be 0 in most reports.
+
+    The window is the last ten seconds, or the shortest one of up to ten minutes in which the rate is not 0.
+    """
+
+    _reports: deque[tuple[float, dict[str, float]]] = field(init=False, factory=deque)  # seconds of the run, rates
+
+    def average(self, values: Mapping[str, float], elapsed_s: float) -> dict[str, float]:
+        """Return metrics with averages in place of all rates (``…_per_s``)."""
+        self._reports.append((elapsed_s, {name: value for name, value in values.items() if name.endswith("_per_s")}))
+        while self._reports[0][0] < elapsed_s - _MAX_WINDOW_S:
+            self._reports.popleft()
+        return {name: self._mean(name, elapsed_s) if name.endswith("_per_s") else values[name] for name in values}
+
+    def _mean(self, name: str, elapsed_s: float) -> float:
+        total, count = 0.0, 0
+        for reported_s, rates in reversed(self._reports):
+            if total and reported_s < elapsed_s - _MIN_WINDOW_S:
+                break
+            if name in rates:
+                total, count = total + rates[name], count + 1
+        return total / count
 
 
 class _OutputAboveTable(FileProxy):
@@ -92,8 +126,10 @@ class LiveTable:
     """
 
     _live: Live = field()
+    _rates: _Rates = field()
 
     def __init__(self, config: None, *, run_dir: Path, console: Console | None = None) -> None:  # noqa: ARG002
+        self._rates = _Rates()
         self._live = Live(console=console, refresh_per_second=4, transient=True)
         self._live.start()
         if isinstance(sys.stdout, FileProxy):  # a terminal; `stop` restores the original stream
@@ -103,9 +139,10 @@ class LiveTable:
 
     def write(self, metrics: Sequence[Metric]) -> None:
         """Update the table."""
-        values = {metric.name: metric.value for metric in metrics}
         if metrics:
-            self._live.update(_table(values, metrics[0].elapsed_s))
+            elapsed_s = metrics[0].elapsed_s
+            values = self._rates.average({metric.name: metric.value for metric in metrics}, elapsed_s)
+            self._live.update(_table(values, elapsed_s))
 
     def close(self) -> None:
         """Remove the table."""
@@ -117,14 +154,18 @@ class Lines:
     """Prints a line for every player, every ten seconds; they can be found in a log."""
 
     _shown_s: float = field(init=False, default=-math.inf)
+    _rates: _Rates = field(init=False, factory=_Rates)
 
     def write(self, metrics: Sequence[Metric]) -> None:
         """Print the numbers of this moment when it is time."""
-        if metrics and time.monotonic() - self._shown_s > _LINE_INTERVAL_S:
+        if not metrics:
+            return
+        elapsed_s = metrics[0].elapsed_s
+        values = self._rates.average({metric.name: metric.value for metric in metrics}, elapsed_s)
+        if time.monotonic() - self._shown_s > _LINE_INTERVAL_S:
             self._shown_s = time.monotonic()
-            values = {metric.name: metric.value for metric in metrics}
             for player in _players(values):
-                click.echo(_line(values, player, metrics[0].elapsed_s))
+                click.echo(_line(values, player, elapsed_s))
 
     def close(self) -> None:
         """Nothing to do."""
@@ -141,12 +182,13 @@ def _players(values: Mapping[str, float]) -> list[str]:
 
 def _line(values: Mapping[str, float], player: str, elapsed_s: float) -> str:
     league, learner = _below(values, f"league/{player}/"), _below(values, f"learner/{player}/")
-    parts = [f"{elapsed_s:6.0f} s", player, f"{league['decisions']:,.0f} decisions"]
+    parts = [f"{elapsed_s:6.0f} s{_time_left(values, elapsed_s)}", player, f"{league['decisions']:,.0f} decisions"]
+    rates = {"played": values.get("sampling/decisions_per_s"), "learned": learner.get("samples_per_s")}
+    parts += [f"{_rate(value)}/s {label}" for label, value in rates.items() if value is not None]
     parts += [
         text.format(known[name])
         for known, name, text in (
-            (values, "sampling/decisions_per_s", "{:,.0f}/s played"),
-            (learner, "samples_per_s", "{:,.0f}/s learned"),
+            (values, f"sampling/return_mean/{player}", "return {:.2f}"),
             (learner, "staleness_mean", "staleness {:.1f}"),
             (learner, "entropy", "entropy {:.2f}"),
         )
@@ -168,9 +210,19 @@ def _scores(league: Mapping[str, float]) -> dict[str, str]:
     }
 
 
+def _time_left(values: Mapping[str, float], elapsed_s: float) -> str:
+    """Return about how long the run still takes, as text; empty if it has no limit or has just begun."""
+    progress = values.get("league/progress", 0.0)
+    if not 0 < progress < 1:
+        return ""
+    left_s = elapsed_s * (1 - progress) / progress
+    return f", {left_s:.0f} s left" if left_s < 120 else f", {left_s / 60:,.0f} min left"
+
+
 def _table(values: Mapping[str, float], elapsed_s: float) -> Table:
     players = _players(values)
-    table = Table(title=f"{elapsed_s:.0f} s · {values['league/matches']:,.0f} matches", title_justify="left")
+    title = f"{elapsed_s:.0f} s{_time_left(values, elapsed_s)} · {values['league/matches']:,.0f} matches"
+    table = Table(title=title, title_justify="left")
     table.add_column("")
     columns = [_cells(values, player) for player in players]
     for player in players:
@@ -190,13 +242,20 @@ def _cells(values: Mapping[str, float], player: str) -> dict[str, str]:
     rated = "rating" in league
     cells["rating of newest"] = f"{league['rating']:.0f} ± {NEAR * league['rating_deviation']:.0f}" if rated else "-"
     cells |= {f"score v {anchor}": text for anchor, text in _scores(league).items()}
-    for numbers, labels in ((_below(values, "sampling/"), _SAMPLING), (learner, _LEARNER)):
-        cells |= {
-            label: format(numbers[name], style) if name in numbers else "-" for label, (name, style) in labels.items()
-        }
+    returns = values.get(f"sampling/return_mean/{player}")
+    cells |= _formatted(_below(values, "sampling/"), _SAMPLING)
+    cells["return per match"] = "-" if returns is None else f"{returns:.2f}"
+    cells |= _formatted(learner, _LEARNER)
     drops = [f"{name.removeprefix('dropped_')} {n:,.0f}" for name, n in learner.items() if name.startswith("dropped_")]
     cells["dropped"] = ", ".join(drops) or "-"
     return cells
+
+
+def _formatted(numbers: Mapping[str, float], labels: Mapping[str, tuple[str, str]]) -> dict[str, str]:
+    return {
+        label: "-" if name not in numbers else format(numbers[name], style) if style else _rate(numbers[name])
+        for label, (name, style) in labels.items()
+    }
 
 
 def _below(values: Mapping[str, float], prefix: str) -> dict[str, float]:
