@@ -221,14 +221,6 @@ def test_change_pool(folder):
         assert find_damage(run) == []
 
 
-def test_change_pool_of_a_running_run(folder):
-    """Only its coordinator may write the league."""
-    with Store.open(folder), pytest.raises(RunError, match="stop that run first"):
-        change_pool(folder, PoolChange(pool="chosen", model="main@1", enters=True))
-    with open_run(folder) as run:
-        assert "chosen" not in run.pools
-
-
 def test_change_pool_with_an_unknown_model(folder):
     """The lock of the folder is released."""
     for _ in range(2):

@@ -20,6 +20,7 @@ from ludus._league.league import League
 from ludus._league.matchmaking_state import MatchmakingState
 from ludus._league.membership import Membership
 from ludus._league.outbox import Outbox
+from ludus._league.pool_requests import PoolRequests
 from ludus._league.results import MatchCounts, ResultRecorder
 from ludus._messaging.messages import (
     Checkpoint,
@@ -53,6 +54,7 @@ class Coordinator:
         counts: Counts of finished matches.
         models: Adds frozen models.
         rule_runner: Applies rules.
+        pool_requests: Applies changes of pools that other processes request.
         membership: The workers.
         outbox: Queue of answers and events.
         plugins: Receive events.
@@ -69,6 +71,7 @@ class Coordinator:
     counts: MatchCounts
     models: ModelRegistry
     rule_runner: RuleRunner
+    pool_requests: PoolRequests
     membership: Membership
     outbox: Outbox
     plugins: Plugins
@@ -152,22 +155,24 @@ class Coordinator:
         now = self.clock()
         self.league.elapsed_s += now - self._flushed_s
         self._flushed_s = now
-        if self.outbox.needs_commit:
+        if self.outbox.needs_commit or self.pool_requests.is_due(now):
             self.commit()
         self.outbox.flush(self.link, self.plugins)
 
     def commit(self) -> None:
-        """Commit all changes, together with the state that a resumed coordinator continues from.
+        """Commit all changes, requested ones included, with the state that a resumed coordinator continues from.
 
         Raises:
             StoreError: The disk failed.
         """
         store = self.league.store
+        self.pool_requests.apply()
         self._matchmaking_state().save(store)
         store.set_counter("elapsed_s", self.league.elapsed_s)
         store.set_counter("matches", self.counts.training)
         store.set_counter("rating_matches", self.counts.rating)
         store.commit()
+        self.pool_requests.acknowledge()
         self.outbox.needs_commit = False
 
     def _matchmaking_state(self) -> MatchmakingState:

@@ -13,6 +13,7 @@ from ludus._league.league import League
 from ludus._league.matchmaking_state import MatchmakingState
 from ludus._league.membership import Membership
 from ludus._league.outbox import Outbox
+from ludus._league.pool_requests import PoolRequests
 from ludus._league.results import MatchCounts, ResultRecorder
 from ludus._run.context import RunContext
 from ludus._run.factories import make, make_evaluation_matchmaker, make_matchmaker
@@ -84,6 +85,7 @@ def make_coordinator(run: RunContext, store: Store, *, link: Link, clock: Callab
             every_matches=config.league.every_matches,
             applied_at=state.rules_applied_at,
         ),
+        pool_requests=PoolRequests(league),
         membership=Membership(
             {learner_name(player): player for player in config.players}, league, ratings, requests, outbox
         ),

@@ -31,11 +31,15 @@ _USED = "SELECT 1 FROM matches UNION ALL SELECT 1 FROM models UNION ALL SELECT 1
 _SCHEMA = Path(__file__).with_name("schema.sql")
 
 
+class RunInUse(RunError):  # noqa: N818 - reads better in `except` than with a suffix
+    """Another process writes the run."""
+
+
 class RunLock:
     """The exclusive lock of a run folder's writer, from construction to `release`; the system releases it at exit.
 
     Raises:
-        RunError: Another process holds it.
+        RunInUse: Another process holds it.
     """
 
     def __init__(self, run_dir: Path) -> None:
@@ -46,7 +50,7 @@ class RunLock:
         except BlockingIOError:
             holder = os.read(self._handle, 20).decode("ascii", "replace").strip() or "unknown"
             os.close(self._handle)
-            raise RunError(
+            raise RunInUse(
                 f"{run_dir} is in use by pid {holder}; stop that run first, or choose another folder"
             ) from None
         _held.add(self._handle)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 
 import pytest
 from ludus.errors import ConfigError, RunError
-from ludus.runs import open_run
+from ludus.runs import change_pool, open_run
 
 
 @pytest.fixture
@@ -115,11 +116,12 @@ def test_any_other_pool_may_be_entered(made, show, pool):
     assert f"main@1 is in the new pool {pool} now" in show("promote", made.folder, "main@1", pool)
 
 
-def test_a_run_that_goes_on_must_be_stopped_first(write, show):
-    """Only the coordinator writes the league of a running run."""
+def test_a_run_that_does_not_answer_is_one_line(write, show, monkeypatch):
+    """The request is kept; `tests/core/test_pool_requests.py` has runs that answer."""
     made = write()
     made.freeze("main")
     made.store.commit()
-    with pytest.raises(RunError, match="stop that run first") as caught:
+    monkeypatch.setattr("ludus_terminal.promotion.change_pool", partial(change_pool, timeout_s=0.2))
+    with pytest.raises(RunError, match=r"has not answered .* the change is requested by") as caught:
         show("promote", made.folder, "main@1", "chosen")
     assert "\n" not in str(caught.value)

@@ -24,11 +24,11 @@ _RESERVED = ("", "own", "anchors", "*")
 
 
 def add_to_pool(folder: Path, model: str, pool: str) -> Data:
-    """Add a frozen model to a pool of a stopped run and return the change as JSON values.
+    """Add a frozen model to a pool of a run, running or not, and return the change as JSON values.
 
     Raises:
         ConfigError: There is no such model, it is in the pool already, or the name of the pool is invalid.
-        RunError: The run is going on.
+        RunError: The run is going on and did not answer.
     """
     if pool.partition("/")[0] in _RESERVED or not pool.isprintable():
         raise ConfigError(

@@ -1,0 +1,172 @@
+"""Changes of pools that another process requests while a run goes on."""
+
+from __future__ import annotations
+
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from ludus._league.league import League
+from ludus._league.pool_requests import PoolRequests, write_request
+from ludus._messaging.messages import ModelFrozen
+from ludus._store.model_files import save_arrays
+from ludus._store.store import Store
+from ludus.errors import RunError
+from ludus.matchmaker import PoolChange
+from ludus.runs import change_pool, open_run
+
+CHANGE = PoolChange(pool="chosen", model="main@1", enters=True)
+
+
+@pytest.fixture
+def running(league):
+    """Return a running league with two models."""
+    runner = league()
+    for number in (1, 2):
+        digest = save_arrays(runner.run_dir / "models", {"w": np.full(3, number)}, {"player": "main"})
+        frozen = ModelFrozen(player="main", number=number, hash=digest, decisions=number, version=number)
+        runner.coordinator.handle("learner-main", frozen)
+    runner.coordinator.flush()
+    return runner
+
+
+def pools(folder):
+    """Return the committed members of all pools but those of the matchmaker."""
+    with open_run(folder) as run:
+        return {name: list(members) for name, members in run.pools.items() if name.startswith("chosen")}
+
+
+def requests(folder):
+    """Return the request files of a run."""
+    return sorted((folder / "requests").glob("*.json"))
+
+
+def test_a_running_run_makes_the_change(running):
+    """The caller returns once the change is committed, and no file is left."""
+    with ThreadPoolExecutor(1) as pool:
+        answer = pool.submit(change_pool, running.run_dir, CHANGE, timeout_s=30)
+        while not answer.done():
+            running.now_s += 0.01
+            running.coordinator.flush()
+            time.sleep(0.001)
+        assert answer.result()
+    assert pools(running.run_dir) == {"chosen": ["main@1"]}
+    assert list(running.coordinator.league.pool("chosen")) == ["main@1"]
+    assert requests(running.run_dir) == []
+    assert not change_pool(running.run_dir, CHANGE)
+
+
+def test_requests_are_applied_in_their_order(running):
+    """Several callers wait for one commit."""
+    for change in (
+        CHANGE,
+        PoolChange(pool="chosen", model="main@2", enters=True),
+        PoolChange(pool="chosen", model="main@1", enters=False),
+    ):
+        write_request(running.run_dir, change)
+        time.sleep(0.001)
+    running.now_s += 1
+    running.coordinator.flush()
+    assert pools(running.run_dir) == {"chosen": ["main@2"]}
+    assert requests(running.run_dir) == []
+
+
+def test_the_folder_is_read_every_half_second(running):
+    """A request waits at most that long where nothing else is committed."""
+    running.now_s += 1
+    running.coordinator.flush()
+    write_request(running.run_dir, CHANGE)
+    running.coordinator.flush()
+    assert pools(running.run_dir) == {}
+    running.now_s += 0.5
+    running.coordinator.flush()
+    assert pools(running.run_dir) == {"chosen": ["main@1"]}
+
+
+def test_an_unanswered_request_is_kept(running):
+    """After the time limit the error names the file, and the run makes the change when it answers."""
+    with pytest.raises(RunError, match=r"has not answered within 0 s; the change is requested by .*json") as error:
+        change_pool(running.run_dir, CHANGE, timeout_s=0.2)
+    assert "\n" not in str(error.value)
+    assert len(requests(running.run_dir)) == 1
+    running.now_s += 1
+    running.coordinator.flush()
+    assert pools(running.run_dir) == {"chosen": ["main@1"]}
+
+
+def test_a_request_survives_the_end_of_the_run(running):
+    """The caller takes over as soon as the run is no longer in use."""
+    running.coordinator.flush()
+    with ThreadPoolExecutor(1) as pool:
+        answer = pool.submit(change_pool, running.run_dir, CHANGE, timeout_s=30)
+        while not requests(running.run_dir):
+            time.sleep(0.001)
+        running.store.close()
+        assert answer.result()
+    assert pools(running.run_dir) == {"chosen": ["main@1"]}
+    assert requests(running.run_dir) == []
+
+
+def test_a_crash_before_the_commit_loses_no_request(running):
+    """The next writer of the league applies it."""
+    write_request(running.run_dir, CHANGE)
+    running.coordinator.pool_requests.apply()
+    running.store.close()  # drops what was not committed
+    assert pools(running.run_dir) == {}
+    with Store.open(running.run_dir) as store:
+        again = PoolRequests(League.of(store))
+        again.apply()
+        store.commit()
+        again.acknowledge()
+    assert pools(running.run_dir) == {"chosen": ["main@1"]}
+
+
+def test_a_crash_after_the_commit_applies_no_request_twice(running):
+    """A rule has removed the model since; the file that the crash has left adds it no second time."""
+    write_request(running.run_dir, CHANGE)
+    running.coordinator.pool_requests.apply()
+    running.store.commit()  # the crash comes before the file is deleted
+    running.store.close()
+    with Store.open(running.run_dir) as store:
+        league = League.of(store)
+        league.apply([PoolChange(pool="chosen", model="main@1", enters=False)])
+        again = PoolRequests(league)
+        again.apply()
+        store.commit()
+        again.acknowledge()
+    assert pools(running.run_dir) == {"chosen": []}
+    assert requests(running.run_dir) == []
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[1]", '{"pool": "chosen", "model": "main@9", "enters": true}', "\xff"])
+def test_a_malformed_request_is_logged_and_dropped(running, caplog, text):
+    """It ends neither the run nor the requests after it."""
+    (running.run_dir / "requests").mkdir()
+    (running.run_dir / "requests" / "0.json").write_bytes(text.encode("latin-1"))
+    write_request(running.run_dir, CHANGE)
+    running.now_s += 1
+    running.coordinator.flush()
+    assert pools(running.run_dir) == {"chosen": ["main@1"]}
+    assert requests(running.run_dir) == []
+    assert "ignored the request" in caplog.text
+
+
+def test_many_callers_at_once(running):
+    """Every change is made exactly once."""
+    changes = [PoolChange(pool=f"chosen/{i}", model=f"main@{1 + i % 2}", enters=True) for i in range(8)]
+    barrier = threading.Barrier(len(changes))
+
+    def request(change):
+        barrier.wait()
+        return change_pool(running.run_dir, change, timeout_s=30)
+
+    with ThreadPoolExecutor(len(changes)) as pool:
+        answers = [pool.submit(request, change) for change in changes]
+        while not all(answer.done() for answer in answers):
+            running.now_s += 0.1
+            running.coordinator.flush()
+            time.sleep(0.001)
+        assert all(answer.result() for answer in answers)
+    assert pools(running.run_dir) == {change.pool: [change.model] for change in changes}
