@@ -15,6 +15,7 @@ import time
 import tomllib
 from contextlib import ExitStack
 
+import numpy as np
 import pytest
 import tomli_w
 from ludus._config.run_config import load_config
@@ -29,6 +30,7 @@ from ludus._store.model_files import load_arrays
 from ludus._store.store import Store
 from ludus.errors import ConfigError, ContractError, LudusError, ModelError, PluginError, RunError, WorkerError
 from ludus.launcher import COORDINATOR
+from ludus.runs import open_run
 from ludus_dummy.count import Count
 from ludus_dummy.events import MemorySink
 from ludus_dummy.league import Uniform
@@ -125,6 +127,27 @@ def test_result_and_final_evaluation_are_recorded(run, tmp_path):
         assert seats.count((newest, anchor)) == seats.count((anchor, newest)) == 10
         record = outcome.summary["players"]["main"]["anchors"][anchor]
         assert record["wins"] + record["draws"] + record["losses"] >= 20
+
+
+def test_statistics_of_all_evaluations_are_recorded(run, tmp_path):
+    """Those during the run and the final ones, but none of training matches."""
+    outcome, _ = run(tmp_path / "run")
+    newest = outcome.summary["players"]["main"]["newest"]
+    with Store.read(tmp_path / "run") as store:
+        matches = list(store.matches.records())
+    evaluations = [match for match in matches if match.fixture.kind == "eval"]
+    assert {match.fixture.reason == "final evaluation" for match in evaluations} == {True, False}
+    for match in evaluations:
+        assert 0 < sum(match.statistics["player/added"]) <= 21
+    assert not any(match.statistics for match in matches if match.fixture.kind == "train")
+    with open_run(tmp_path / "run") as opened:
+        own = [
+            match.statistics["player/added"][match.fixture.participants.index(newest)]
+            for match in evaluations
+            if newest in match.fixture.participants
+        ]
+        found = opened.league.statistics(newest)["player/added"]
+        assert (found.mean, found.matches) == (pytest.approx(np.mean(own)), len(own))
 
 
 def test_run_learns(run, tmp_path):

@@ -315,7 +315,7 @@ def test_metrics_are_reported_once_a_second(league):
     assert len(reports) == 4
     last = reports[-1]
     rates = {"ticks_per_s", "decisions_per_s", "waiting"}
-    assert rates | {"return_mean", "return_mean/main", "match_ticks"} == set(last)
+    assert rates | {"return_mean", "return_mean/main", "match_ticks", "statistic/player/added"} == set(last)
     total = sum(report["decisions_per_s"] for report in reports)
     assert total == pytest.approx(runner.sampler().count, rel=0.3)
     assert last["return_mean"] == 0.0

@@ -15,6 +15,7 @@ from ludus._run.factories import make_environment
 from ludus._run.metrics import earlier_models
 from ludus._run.worker_factories import make_actor_cache
 from ludus._sampling.evaluation import play_out
+from ludus._sampling.match_engine import logged_results
 from ludus.matchmaker import PlayerView
 
 _REASON = "final evaluation"
@@ -60,7 +61,7 @@ def play_final_evaluation(
                 on_progress=_Progress(subject, print_line).show,
             )
             if results:  # otherwise the fixtures are not committed either
-                league.record({name: results[name] for name in ("fixture", "number", "ticks", "outcome")})
+                league.record(logged_results(results, kind="eval"))
                 coordinator.commit()
     except KeyboardInterrupt:  # between two starts of matches
         if not stop():

@@ -11,7 +11,7 @@ from attrs import define, field
 
 from ludus._messaging.messages import Credit, FixtureRequest, Hello, Results, Segments
 from ludus._sampling.actors import LiveActor
-from ludus._sampling.match_engine import MatchEngine
+from ludus._sampling.match_engine import MatchEngine, logged_results
 from ludus.launcher import COORDINATOR, Link, SharedMemory, learner_name
 from ludus.records import Fixture
 
@@ -23,7 +23,7 @@ class SamplerMetrics:
     """Collects metrics between two reports.
 
     Args:
-        kind: ``"train"`` or ``"eval"``, the kind of matches; the coordinator stores statistics of evaluations only.
+        kind: ``"train"`` or ``"eval"``, the kind of matches.
     """
 
     kind: str
@@ -51,8 +51,7 @@ class SamplerMetrics:
                 self._add_player(name.removeprefix("player/"), values[~np.isnan(values)])
             elif name.startswith("statistic/"):
                 self._sums[name] += float(values.mean(axis=1).sum())
-        dropped = ("returns", "part/", "player/", *(() if self.kind == "eval" else ("statistic/",)))
-        return {name: array for name, array in arrays.items() if not name.startswith(dropped)}
+        return logged_results(arrays, kind=self.kind)
 
     def _add_player(self, player: str, returns: np.ndarray) -> None:
         self._player_returns[player] += float(returns.sum())

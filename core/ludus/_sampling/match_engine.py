@@ -226,3 +226,14 @@ class MatchEngine:
     def close(self) -> None:
         """Close the environment."""
         close_environment(self.environment)
+
+
+def logged_results(results: Mapping[str, np.ndarray], *, kind: str) -> dict[str, np.ndarray]:
+    """Return the results that the match log keeps: no returns, no reward parts, and statistics of evaluations only.
+
+    Args:
+        results: See `MatchEngine.on_results`.
+        kind: ``"train"`` or ``"eval"``.
+    """
+    dropped = ("returns", "part/", "player/", *(() if kind == "eval" else ("statistic/",)))
+    return {name: array for name, array in results.items() if not name.startswith(dropped)}

@@ -158,3 +158,14 @@ def test_guess_has_no_scenario():
     game = Guess(GuessConfig(), num_matches=1)
     with pytest.raises(ContractError, match="default"):
         game.reset(np.zeros(1, np.uint64), scenarios=[Scenario(name="start-at")])
+
+
+def test_the_statistic_is_what_a_seat_has_added():
+    """Until its match starts again."""
+    game, tick = start([0, 4])
+    for action in (0, 2, 1):
+        tick = game.step({"player": np.full((2, 2, 1), action)})
+    assert tick.roles["player"].statistics["added"].tolist() == [[3, 3], [3, 3]]
+    assert tick.terminated.tolist() == [False, True]
+    tick = game.reset(np.zeros(1, np.uint64), indices=np.array([1]))
+    assert tick.roles["player"].statistics["added"].tolist() == [[3, 3], [0, 0]]

@@ -50,6 +50,7 @@ class Count:
         self._running[indices] = True
         self._tick.clear(indices)
         self._tick.outcome[indices] = 0.0
+        self._player.statistics["added"][indices] = 0.0
         return self._write_tick()
 
     def step(self, actions: Mapping[str, np.ndarray]) -> Tick:
@@ -67,7 +68,9 @@ class Count:
             raise ContractError(
                 f"dummy-count: action {chosen[row]} in match {row} is illegal, {missing[row]} are missing"
             )
-        self._count += np.where(self._running, chosen + 1, 0)
+        added = np.where(self._running, chosen + 1, 0)
+        self._count += added
+        self._player.statistics["added"][self._rows, mover] += added
         self._ticks += self._running
         won = self._running & (self._count == self.config.target)
         late = self._running & ~won & (self._ticks == (self.config.tick_limit or -1))
@@ -133,6 +136,7 @@ def _spec(config: CountConfig) -> EnvironmentSpec:
                 observation_space=spaces.Box(0.0, 1.0, (config.target + 1,), np.float32),
                 action_space=spaces.Discrete(config.most),  # action a adds a + 1
                 teams=(0, 1),
+                statistics=("added",),  # the sum of what a seat has added
             ),
         ),
         turn="turn-based",
