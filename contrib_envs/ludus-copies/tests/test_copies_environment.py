@@ -10,6 +10,7 @@ import subprocess
 import sys
 import textwrap
 import time
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -314,8 +315,8 @@ def test_invalid_sizes(make, num_matches, workers) -> None:
 @pytest.mark.parametrize(
     ("trouble", "message"),
     [
-        ("raise", "matches 1 to 2 failed: RuntimeError: the engine is gone"),
-        ("hang up", "matches 1 to 2 failed: ConnectionResetError: the engine hung up"),
+        ("raise", "matches 1 to 2 failed: toy_bids, line [0-9]+, raised RuntimeError: the engine is gone"),
+        ("hang up", "matches 1 to 2 failed: toy_bids, line [0-9]+, raised ConnectionResetError"),
         ("die", "matches 1 to 2 died .signal SIGKILL"),
         ("hang", "matches 1 to 2 did not reply for 2 s"),
     ],
@@ -361,7 +362,7 @@ def test_hanging_workers_are_stopped_together(make, monkeypatch) -> None:
 @pytest.mark.parametrize(
     ("trouble", "message"),
     [
-        ("no start", "OSError: no licence"),
+        ("no start", "toy_bids, line [0-9]+, raised OSError: no licence"),
         ("other spaces", r"other spaces .*float32\[2, 2, 3\].* instead of .*float32\[2, 2, 2\]"),
     ],
 )
@@ -370,6 +371,62 @@ def test_worker_that_cannot_start(make, trouble, message) -> None:
     with pytest.raises(WorkerError, match=message):
         make(2, 1, trouble=trouble, home=os.getpid())
     assert not children()
+
+
+SETTINGS = '''
+"""A game that changes settings of the process on construction, in `reset` or in `step`, and needs them afterwards."""
+
+import numpy as np
+import torch
+from toy_bids import Bids
+
+
+class Changing(Bids):
+    def __init__(self, when, **options):
+        super().__init__(**options)
+        self.when, self.changed = when, False
+        self.change("construction")
+
+    def change(self, now):
+        assert not self.changed or torch.zeros(1).dtype == torch.float64
+        if now == self.when:
+            torch.set_default_dtype(torch.float64)
+            torch.set_num_threads(3)
+            torch.set_grad_enabled(False)
+            np.seterr(all="raise")
+            torch.manual_seed(1)
+            np.random.seed(1)
+            self.changed = True
+
+    def reset(self, seed, scenario):
+        self.change("reset")
+        super().reset(seed, scenario)
+
+    def step(self):
+        self.change("step")
+        super().step()
+'''
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+@pytest.mark.parametrize("when", ["construction", "reset", "step"])
+def test_settings_of_the_process_are_kept(tmp_path, when, workers) -> None:
+    """Games that change defaults of torch and NumPy find them again, and other code does not."""
+    torch = pytest.importorskip("torch")
+    (tmp_path / "toy_settings.py").write_text(SETTINGS)
+
+    def read():
+        return torch.get_default_dtype(), torch.get_num_threads(), torch.is_grad_enabled(), np.geterr()
+
+    before = read()
+    with closing(Copies("toy_settings:Changing", {"when": when}, num_matches=2, workers=workers)) as copies:
+        assert read() == before
+        for match in range(3):
+            copies.reset(seeds(match, match))
+            assert read() == before
+            with torch.no_grad():
+                copies.step(bids(copies))
+            assert read() == before
 
 
 def test_options_that_are_not_json(make) -> None:

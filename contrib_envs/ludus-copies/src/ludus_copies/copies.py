@@ -12,6 +12,7 @@ from ludus.errors import ContractError
 from ludus.spaces import is_continuous, label_sizes
 
 from ludus_copies.arrays import BatchArrays, GameBatch, MatchStart, allocate, make_games
+from ludus_copies.settings import IsolatedSettings
 from ludus_copies.workers import ProcessPool
 
 
@@ -34,7 +35,9 @@ class Copies:
     ) -> None:
         if num_matches < 1 or workers < 0:
             raise ContractError(f"expected num_matches ≥ 1 and workers ≥ 0, got {num_matches} and {workers}")
-        games = make_games(factory, options, 1 if workers else num_matches)
+        self._isolated = IsolatedSettings()
+        with self._isolated:
+            games = make_games(factory, options, 1 if workers else num_matches)
         self.spec = games[0].spec
         self.num_matches = num_matches
         self._games: GameBatch | ProcessPool
@@ -71,7 +74,8 @@ class Copies:
             raise ContractError(f"expected one seed for each of {len(chosen)} matches, got {len(seeds)}")
         known = dict.fromkeys(self.spec.scenarios)  # the game checks the parameters
         started = checked_scenarios(scenarios, len(chosen), known=known) or [Scenario()] * len(chosen)
-        self._games.reset([MatchStart(*start) for start in zip(chosen, seeds.tolist(), started, strict=True)])
+        with self._isolated:
+            self._games.reset([MatchStart(*start) for start in zip(chosen, seeds.tolist(), started, strict=True)])
         return self._arrays.tick
 
     def step(self, actions: Mapping[str, np.ndarray]) -> Tick:
@@ -89,12 +93,14 @@ class Copies:
             np.copyto(mine, given, casting="same_kind")
         for legality_check in self._legality_checks:
             legality_check()
-        self._games.step()
+        with self._isolated:
+            self._games.step()
         return self._arrays.tick
 
     def close(self) -> None:
         """Close all games and stop all workers; closing twice is harmless."""
-        self._games.close()
+        with self._isolated:
+            self._games.close()
 
 
 class _LegalityCheck:

@@ -19,6 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -26,7 +27,7 @@ from typing import Any
 
 from ludus.activity import listen, report_activity
 from ludus.environment import Scenario
-from ludus.errors import WorkerError
+from ludus.errors import LudusError, WorkerError
 
 from ludus_copies.arrays import BatchArrays, GameBatch, MatchStart, allocate, make_games
 
@@ -252,10 +253,19 @@ def serve(*, descriptor: int, memory: int) -> None:
                 near.sendall(b".")
         except Exception as error:  # noqa: BLE001  the other end reports any error of the game
             with suppress(BrokenPipeError, ConnectionResetError):  # the parent closes as soon as one worker fails
-                near.sendall(f"!{type(error).__name__}: {error}".encode())
+                near.sendall(f"!{_describe(error)}".encode())
         finally:
             if games is not None:
                 games.close()
+
+
+def _describe(error: Exception) -> str:
+    """Return an error as one line, with the place in the code unless it is an error of ludus."""
+    if isinstance(error, LudusError):
+        return " ".join(str(error).split())
+    frames = [(frame.f_globals.get("__name__", "?"), line) for frame, line in traceback.walk_tb(error.__traceback__)]
+    module, line = frames[-1]
+    return " ".join(f"{module}, line {line}, raised {type(error).__name__}: {error}".split())
 
 
 def _read_json(stream: Any) -> Any:
