@@ -229,7 +229,7 @@ def test_an_environment_whose_factory_fails_is_a_finding(path, monkeypatch):
     assert line.startswith("environment dummy-count: environment 'dummy-count' failed: ZeroDivisionError: division")
 
 
-@pytest.mark.parametrize("steps", [3, 55])
+@pytest.mark.parametrize("steps", [3, 66])
 def test_an_environment_that_crashes_is_a_finding(path, monkeypatch, steps):
     """The findings have the line of code, and do not recommend `ludus check`."""
     left = list(range(steps))
@@ -277,7 +277,7 @@ def test_an_invalid_specification_is_a_finding(path, monkeypatch):
 
 
 def test_an_environment_that_hides_the_final_observation_is_a_finding(path, monkeypatch):
-    """Checks that need several matches are finished."""
+    """Checks that need several matches are finished; training bootstraps from what is shown, so it is a warning."""
 
     def change(environment):
         def step(actions):
@@ -288,7 +288,9 @@ def test_an_environment_that_hides_the_final_observation_is_a_finding(path, monk
         return Changed(environment, step=step)
 
     broken(monkeypatch, "dummy-count", change)
-    [line] = findings(path)["fail"]
+    found = findings(path)
+    assert not found["fail"]
+    [line] = found["warn"]
     assert line.endswith("expected the final observation")
 
 

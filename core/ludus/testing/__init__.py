@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ludus.testing._algorithm import check_algorithm
 from ludus.testing._environment import check_environment
+from ludus.testing._finding import Finding
 from ludus.testing._group import update_together
 from ludus.testing._inference import check_inference
 from ludus.testing._interface import check_interface
@@ -16,7 +17,7 @@ from ludus.testing._league import (
     fake_player,
     opponent_shares,
 )
-from ludus.testing._run import Finding, check_run
+from ludus.testing._run import check_run
 from ludus.testing._runtime import LeagueRunner, league_runner
 from ludus.testing._synthetic_league import (
     EloWorld,

@@ -82,5 +82,10 @@ def fail_environment(spec: EnvironmentSpec, problem: str, **location: object) ->
         problem: What is wrong, and what was expected.
         location: Role, seat, match and tick of the problem, where known.
     """
-    place = ", ".join(f"{name} {value!r}" for name, value in location.items() if value is not None)
+    place = describe_place(**location)
     raise ContractError(f"environment {spec.name!r}{', ' * bool(place)}{place}: {problem}")
+
+
+def describe_place(**location: object) -> str:
+    """Return role, seat, match and tick as text, where known."""
+    return ", ".join(f"{name} {value!r}" for name, value in location.items() if value is not None)

@@ -9,10 +9,10 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, cycle, islice, product
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
-from attrs import evolve, frozen
+from attrs import evolve
 
 from ludus._config.run_config import find_unused_schedules, load_config
 from ludus._league.participants import parse
@@ -32,18 +32,10 @@ from ludus._run.factories import make, make_environment, make_evaluation_matchma
 from ludus._seeding import generator, match_seeds
 from ludus.errors import ConfigError, LudusError, ModelError
 from ludus.rule import Reset
+from ludus.testing._finding import Finding
 from ludus.testing._league import FakeLeague, fake_player
-from ludus.testing._run_participants import (
-    MAX_TICKS,
-    NUM_MATCHES,
-    check_anchor,
-    check_player,
-    check_transfer,
-    describe_spaces,
-    start_rollout,
-)
-from ludus.testing._spec_checks import check_spec
-from ludus.testing._tick_checks import TickChecker
+from ludus.testing._run_environment import check_run_environment
+from ludus.testing._run_participants import NUM_MATCHES, check_anchor, check_player, check_transfer
 
 if TYPE_CHECKING:
     from ludus._config.sections import RunConfig
@@ -53,23 +45,7 @@ if TYPE_CHECKING:
 
 
 _FIXTURES = 200  # enough to draw a scenario of probability 0.05 almost certainly
-_TICKS = 50  # of the rollout that checks the environment
 _LATER_S, _LATER_DECISIONS = 1e9, 10**15  # after which all periods of matchmakers and rules are over
-
-
-@frozen
-class Finding:
-    """One line of the report.
-
-    Args:
-        status: Result of the check.
-        subject: Part of the run.
-        text: Description of the part, or the problem.
-    """
-
-    status: Literal["ok", "warn", "fail"]
-    subject: str
-    text: str
 
 
 def check_run(path: str | Path, *, overrides: Sequence[str] = (), plugins: Plugins | None = None) -> Iterator[Finding]:
@@ -97,7 +73,7 @@ def check_run(path: str | Path, *, overrides: Sequence[str] = (), plugins: Plugi
         yield Finding("fail", subject, str(error))
         return
     try:
-        yield from _findings(subject, _check_environment(environment, config.run.seed))
+        yield from _findings(subject, check_run_environment(environment, config.run.seed))
         context = RunContext(config=config, plugins=plugins, run_dir=Path(), known_spec=environment.spec)
         yield from _check_components(context, environment)
     finally:
@@ -124,11 +100,11 @@ def _count(items: Mapping[str, object], noun: str) -> str:
     return f"{len(items)} {noun}{'' if len(items) == 1 else 's'}"
 
 
-def _findings(subject: str, texts: Iterator[str] | Iterator[str | Finding]) -> Iterator[Finding]:
+def _findings(subject: str, lines: Iterator[str] | Iterator[str | Finding]) -> Iterator[Finding]:
     """Convert the lines of a step into passed findings, and its exception into a failed one."""
     try:
-        for text in texts:
-            yield Finding("ok", subject, text) if isinstance(text, str) else text
+        for line in lines:
+            yield Finding("ok", subject, line) if isinstance(line, str) else line
     except (KeyboardInterrupt, GeneratorExit):
         raise
     except BaseException as error:
@@ -144,25 +120,6 @@ def _check_plugins(plugins: Plugins) -> Iterator[Finding]:
         if report.status != "blocked":
             yield from (Finding("warn", f"plugin {report.name}", problem) for problem in report.problems)
     yield from (Finding("warn", "plugins", line) for line in plugins.unmatched_names())
-
-
-def _check_environment(environment: Environment, seed: int) -> Iterator[str]:
-    """Check the specification, and every tick of a rollout with random legal actions."""
-    environment.reset(
-        match_seeds(seed, np.arange(environment.num_matches))
-    )  # spaces may be known only after the first reset
-    spec = environment.spec
-    check_spec(spec)
-    checker = TickChecker(spec=spec, num_matches=environment.num_matches, max_idle_ticks=MAX_TICKS)
-    rollout = start_rollout(environment, seed, checker)
-    for _ in range(_TICKS):
-        rollout.step()
-        rollout.restart_ended()
-    checker.finish()
-    ended = sum(rollout.match_numbers)
-    yield f"{spec.turn}, {len(spec.seats)} seats, {spec.num_teams} teams; {_TICKS} ticks, {ended} matches ended"
-    for role in spec.roles:
-        yield f"role {role.name} {describe_spaces(role)}"
 
 
 def _check_processes(config: RunConfig) -> Iterator[str]:

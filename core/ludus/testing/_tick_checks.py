@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
 import numpy as np
@@ -13,7 +13,7 @@ from gymnasium.spaces import Box
 
 from ludus.environment import EnvironmentSpec, Leaves, Role, RoleTick, Tick
 from ludus.spaces import label_sizes, leaf_spaces
-from ludus.testing._errors import fail_environment
+from ludus.testing._errors import describe_place, fail_environment
 from ludus.testing._seat_endings import SeatEndings
 
 
@@ -25,11 +25,14 @@ class TickChecker:
         spec: Specification of the environment.
         num_matches: Number of matches B.
         max_idle_ticks: Consecutive ticks without an acting seat that an asynchronous match may have.
+        warn: Called with a kind and a problem for deviations with which learners can work: observations beyond the
+            bounds of a Box, and final observations that are not shown; None: they break the contract.
     """
 
     spec: EnvironmentSpec
     num_matches: int
     max_idle_ticks: int
+    warn: Callable[[str, str], None] | None = None
     _tick: int = field(init=False, default=0)
     _running: np.ndarray = field(init=False)
     _match_ticks: np.ndarray = field(init=False)  # since the reset of each match
@@ -75,10 +78,17 @@ class TickChecker:
 
     def finish(self) -> None:
         """Check what needs several matches."""
-        self._final_observations.check()
+        for role, problem in self._final_observations.problems():
+            self._deviate(f"final observations of {role}", problem, role=role)
 
     def _fail(self, problem: str, **location: object) -> NoReturn:
         fail_environment(self.spec, problem, **location, tick=self._tick)
+
+    def _deviate(self, kind: str, problem: str, **location: object) -> None:
+        """Report a problem with which learners can work."""
+        if self.warn is None:
+            self._fail(problem, **location)
+        self.warn(kind, f"{describe_place(**location)}: {problem}")
 
     # -- names, shapes and dtypes
 
@@ -209,7 +219,11 @@ class TickChecker:
         for match, seat in _seats(visible):
             if not space.contains(array[match, seat]):
                 span = f"{array[match, seat].min()} to {array[match, seat].max()}"
-                self._fail(f"{name} is not in {space}: it holds {span}", role=role.name, seat=seat, match=match)
+                problem = f"{name} is not in {space}: it holds {span}"
+                if not isinstance(space, Box):
+                    self._fail(problem, role=role.name, seat=seat, match=match)
+                self._deviate(f"{name} of {role.name}", problem, role=role.name, seat=seat, match=match)
+                return
 
     def _check_rewards(self, role: Role, role_tick: RoleTick) -> None:
         reward = role_tick.reward
@@ -320,13 +334,9 @@ class FinalObservations:
         elif observation != self._first[key]:
             self._changed.add(key)
 
-    def check(self) -> None:
-        """Check that the final observation of at least one match was shown.
-
-        Raises:
-            ContractError: No match showed its final observation.
-        """
+    def problems(self) -> Iterator[tuple[str, str]]:
+        """Yield roles of which no match showed its final observation, each with a description."""
         for role, count in self._ended.items():
             if self._lost[role] == count:
                 problem = "the tick that ends a match shows the start of a match or zeros in each of"
-                fail_environment(self.spec, f"{problem} {count} matches; expected the final observation", role=role)
+                yield role, f"{problem} {count} matches; expected the final observation"
