@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ class ProcessSettings:
         computes_gradients: Whether torch records operations for gradients.
     """
 
-    numpy_errors: dict[str, Any]
+    numpy_errors: Mapping[str, Any]
     dtype: Any = None
     num_threads: int | None = None
     computes_gradients: bool | None = None
