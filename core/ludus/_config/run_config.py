@@ -10,6 +10,7 @@ import attrs
 import tomli_w
 from attrs import frozen
 
+from ludus._config.other_names import hint_for_key
 from ludus._config.section_reader import ConfigReader, SectionReader, SelectedComponent
 from ludus._config.sections import (
     DEFAULT_RATING,
@@ -61,7 +62,7 @@ def parse_config(data: Mapping[str, Any], *, source: str, plugins: Plugins, over
     reader = ConfigReader(plugins, f"{source}:", overrides)
     for key in data:
         if key not in _SECTIONS:
-            reader.problems.append(Problem((key,), f"unknown section{did_you_mean(key, _SECTIONS)}"))
+            reader.problems.append(Problem((key,), f"unknown section{hint_for_key(key, _SECTIONS)}"))
     run, launcher = _read_run(reader.section(data, "run"))
     environment = _read_environment(reader.section(data, "environment"))
     sampling, inference = _read_sampling(reader.section(data, "sampling"))

@@ -6,7 +6,7 @@ configure them. What remains must be plain options of the section. Problems are 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain
 from typing import Any, TypeVar
@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 import attrs
 from attrs import define, evolve, field, frozen
 
+from ludus._config.other_names import translate
 from ludus._config.structuring import Problem, StructuringError, shorten, structure, structure_fields
 from ludus._config.toml import key_path
 from ludus._plugins.manager import Plugins
@@ -200,9 +201,13 @@ class SectionReader:
         key = str(problem.path[0])
         if not problem.text.startswith("unknown key"):
             return problem
-        if owner := self._owner(key):
+        if owner := self._owner(lambda options: key in options):
             table = ".".join((*self.path, owner))
             return evolve(problem, text=f"unknown key: it is an option of {owner!r} — write it into [{table}]")
+        if owner := self._owner(lambda options: translate(key, options)):
+            table, option = ".".join((*self.path, owner)), translate(key, self._options(owner))
+            text = f"unknown key: it is called {option!r} here, an option of {owner!r} — write it into [{table}]"
+            return evolve(problem, text=text)
         if isinstance(self.table.get(key), dict):
             if kinds := self._kinds(key):
                 text = f"the {kinds[0]} {key!r} is not chosen in this section — remove the table, or choose it"
@@ -212,15 +217,18 @@ class SectionReader:
                 return evolve(problem, text=f"unknown key{hint}")
         return problem
 
-    def _owner(self, option: str) -> str:
-        """Return the selected component that has an option of that name; empty if none has."""
-        for name, kind in self.claimed.items():
-            component = self.reader.plugins.components(kind).get(name)
-            with suppress(PluginError):  # an unusable configuration class is reported by `make`
-                cls = None if component is None else component.load_config()
-                if cls is not None and (option in attrs.fields_dict(cls) or (option == "preset" and presets_of(cls))):
-                    return name
-        return ""
+    def _owner(self, has_option: Callable[[Collection[str]], object]) -> str:
+        """Return the first selected component for whose options a function returns a true value; empty if none."""
+        return next((name for name in self.claimed if has_option(self._options(name))), "")
+
+    def _options(self, name: str) -> Collection[str]:
+        """Return the names of the options of a selected component, and ``preset`` if it has presets."""
+        component = self.reader.plugins.components(self.claimed[name]).get(name)
+        with suppress(PluginError):  # an unusable configuration class is reported by `make`
+            cls = None if component is None else component.load_config()
+            if cls is not None:
+                return [*attrs.fields_dict(cls), *(["preset"] if presets_of(cls) else [])]
+        return ()
 
 
 def _structure_config(component: Component, options: object) -> Any:

@@ -15,6 +15,7 @@ from typing import Any, TypeVar, Union, get_args, get_origin
 import attrs
 from cattrs import Converter
 
+from ludus._config.other_names import hint_for_key
 from ludus.option import Check
 from ludus.printing import did_you_mean
 
@@ -92,7 +93,7 @@ def _init_fields(cls: type[Any], exclude: Container[str]) -> dict[str, attrs.Att
 
 def _unknown_keys(table: Mapping[str, Any], cls: type[Any], fields: Mapping[str, object]) -> list[Problem]:
     options = [f.alias for f in attrs.fields(cls) if f.alias in fields or f.metadata]
-    return [Problem((key,), f"unknown key{did_you_mean(key, options)}") for key in table if key not in fields]
+    return [Problem((key,), f"unknown key{hint_for_key(key, options)}") for key in table if key not in fields]
 
 
 def _structure_field(value: object, attribute: attrs.Attribute[Any]) -> Any:
