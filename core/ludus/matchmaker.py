@@ -14,6 +14,7 @@ All matchmakers count a draw as half a win. In an asymmetric game they choose op
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -47,10 +48,21 @@ def team_sides(seats: Sequence[Seat]) -> tuple[str, ...]:
     return tuple(sides if len(set(filter(None, sides))) > 1 else [""] * num_teams)
 
 
-def rated_anchors(anchors: Sequence[str], seats: Sequence[Seat]) -> tuple[str, ...]:
-    """Return the names under which anchors are rated: ``cat=random`` for every side, ``random`` where there is one."""
-    sides = dict.fromkeys(team_sides(seats)) or ("",)
-    return tuple(_rated(anchor, side) for anchor in anchors for side in sides)
+def rated_anchors(
+    anchors: Sequence[str], seats: Sequence[Seat], teams: Mapping[str, int] = MappingProxyType({})
+) -> tuple[str, ...]:
+    """Return the names under which anchors are rated: ``cat=random`` for every side, ``random`` where there is one.
+
+    Args:
+        anchors: The anchors.
+        seats: The seats of a match.
+        teams: Teams of the anchors that play one team only.
+    """
+    by_team = team_sides(seats)
+    sides = dict.fromkeys(by_team) or ("",)
+    return tuple(
+        _rated(anchor, side) for anchor in anchors for side in ([by_team[teams[anchor]]] if anchor in teams else sides)
+    )
 
 
 def rated_names(participants: Sequence[str], seats: Sequence[Seat]) -> tuple[str, ...]:

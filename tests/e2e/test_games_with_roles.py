@@ -10,6 +10,7 @@ import ludus
 import pytest
 from ludus import runs
 from ludus.__main__ import main
+from ludus._run import factories
 
 GAMES = '''
 """Small games of one against four, five against each other, and one team of three."""
@@ -263,6 +264,43 @@ def test_play_match_takes_any_order(folders):
         assert match.participants == ("hider@1",) * 4 + ("seeker@latest",)
         assert ludus.play_match(opened, "hider@1", "seeker@latest", seed=3) == match
         assert len(match.returns) == 5
+
+
+# -- agents of one role --------------------------------------------------------------------------------------------
+
+
+def test_a_league_with_an_agent_of_one_role(folders, tmp_path, monkeypatch):
+    """The agent, listed first, is met as the seeker only, in training, in rating matches and at the end."""
+    make = factories.make_agent
+
+    def make_seeker(selected, spec, role):
+        if selected.name == "dummy-random" and role != "seeker":
+            raise ludus.ConfigError("dummy-random plays seeker only")
+        return make(selected, spec, role)
+
+    monkeypatch.setattr(factories, "make_agent", make_seeker)
+    game, players = RUNS["one_side"]
+    tables = {
+        "run": {"workers": 0, "decisions": 600},
+        "environment": {"name": "pettingzoo", "pettingzoo": game},
+        "sampling": {"matches": 8},
+        "evaluation": {"matches": 8, "fixture_matches": 8, "final_matches": 8},
+        "players": {"hider": {**players["hider"], "matchmaker": "against-anchors"}},
+        "anchors": {"bot": {"agent": "dummy-random"}, "random": {"agent": "random"}},
+    }
+    with ludus.train(tables, run_dir=tmp_path / "run") as run:
+        assert run.league.rated_anchors == ("seeker=bot", "seeker=random", "hider=random")
+        assert run.league.team("bot") == 0
+        played = {match.fixture.participants for match in run.matches()}
+        assert {seats[0] for seats in played} & {"bot"} == set()
+        assert "bot" in {seats[4] for seats in played}
+        assert ludus.play_match(run, "bot", "hider@1").participants == ("hider@1",) * 4 + ("bot",)
+    only = {"bot": {"agent": "dummy-random"}}
+    with pytest.raises(ludus.ConfigError, match="role 'hider' has no player and no anchor"):
+        ludus.train(
+            {**tables, "players": {"seeker": {**players["hider"], "role": "seeker"}}, "anchors": only},
+            run_dir=tmp_path / "other",
+        )
 
 
 # -- in the terminal -----------------------------------------------------------------------------------------------

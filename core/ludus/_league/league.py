@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,7 @@ class League:
         store: The store; open for writing if the league is to be changed.
         players: Role and team by player; the team is None where a player may take any.
         anchors: The scripted participants.
+        anchor_teams: Teams of the anchors that play one team only.
         seats: The seats of a match, in the environment's order.
         ratings: Makes the rating table, called with ``anchors=`` and ``seats=``; None: no participant is rated.
         budget: The training budget; None: none.
@@ -58,6 +60,7 @@ class League:
         *,
         players: Mapping[str, Player],
         anchors: Sequence[str],
+        anchor_teams: Mapping[str, int] = MappingProxyType({}),
         seats: tuple[Seat, ...],
         ratings: Callable[..., RatingTable] | None = None,
         budget: TrainingBudget | None = None,
@@ -65,12 +68,12 @@ class League:
         self.store = store
         self.seats = seats
         if store.writable:
-            store.declare(players, anchors=anchors, seats=seats)
-        self.roster = Roster(players, anchors)
+            store.declare(players, anchors=anchors, anchor_teams=anchor_teams, seats=seats)
+        self.roster = Roster(players, anchors, anchor_teams)
         self.players: Mapping[str, PlayerView] = self.roster.players
         self.models: Mapping[str, ModelRecord] = self.roster.models
         self.anchors = self.roster.anchors
-        self.rated_anchors = rated_anchors(anchors, seats)
+        self.rated_anchors = rated_anchors(anchors, seats, anchor_teams)
         self.num_teams = len(team_sides(seats))
         self.sides = player_sides({name: role for name, (role, _) in players.items()}, seats)
         self.pools: dict[str, list[str]] = {}
@@ -91,7 +94,14 @@ class League:
     @classmethod
     def of(cls, store: Store, ratings: Callable[..., RatingTable] | None = None) -> League:
         """Return the league that a store describes; without `ratings` no participant is rated."""
-        return cls(store, players=store.players(), anchors=store.anchors(), seats=store.seats(), ratings=ratings)
+        return cls(
+            store,
+            players=store.players(),
+            anchors=store.anchors(),
+            anchor_teams=store.anchor_teams(),
+            seats=store.seats(),
+            ratings=ratings,
+        )
 
     def _load(self) -> None:
         self.roster.add_models(self.store.models.records())

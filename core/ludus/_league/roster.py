@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 
 import attrs
 
@@ -20,6 +21,7 @@ class Roster:
     Args:
         players: Role and team by player; the team is None where a player may take any.
         anchors: The scripted participants.
+        anchor_teams: Teams of the anchors that play one team only.
 
     Attributes:
         players: The players by name.
@@ -27,13 +29,19 @@ class Roster:
         anchors: The scripted participants.
     """
 
-    def __init__(self, players: Mapping[str, Player], anchors: Sequence[str]) -> None:
+    def __init__(
+        self,
+        players: Mapping[str, Player],
+        anchors: Sequence[str],
+        anchor_teams: Mapping[str, int] = MappingProxyType({}),
+    ) -> None:
         self.players = {
             name: PlayerView(name=name, role=role, team=team, live=f"{name}@0+", models=(), decisions=0)
             for name, (role, team) in players.items()
         }
         self.models: dict[str, ModelRecord] = {}
         self.anchors = tuple(anchors)
+        self._anchor_teams = anchor_teams
 
     def update(self, player: str, **values: float) -> None:
         """Set a player's `decisions` or its `share`."""
@@ -54,9 +62,9 @@ class Roster:
         return reset
 
     def team(self, participant: str) -> int | None:
-        """Return the team of a player's model or live weights; None where it may take any, as anchors may."""
+        """Return the team of a player's model, live weights or an anchor; None where it may take any."""
         view = self.players.get(parse(participant).player)
-        return None if view is None else view.team
+        return self._anchor_teams.get(participant) if view is None else view.team
 
     def is_playable(self, participant: str) -> bool:
         """Return whether a participant can play now: present live weights, a frozen model or an anchor."""

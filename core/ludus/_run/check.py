@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +18,14 @@ from ludus._messaging.messages import Checkpoint
 from ludus._plugins.error_wrapping import wrap_errors
 from ludus._plugins.manager import Plugins
 from ludus._run.context import RunContext
-from ludus._run.factories import learned_role, make, make_matchmaker, make_wrapped_agent
+from ludus._run.factories import anchor_roles, learned_role, make, make_matchmaker
 from ludus._run.threads import find_device_problem
 from ludus._run.worker_factories import make_model_agent, make_player_networks, make_trainer
 from ludus._run.worker_plan import count_samplers
 from ludus._store.model_files import load_checkpoint
 from ludus._store.store import Store
 from ludus.algorithm import GroupTrainer
-from ludus.errors import ConfigError, ModelError, PluginError, WorkerError
+from ludus.errors import ConfigError, LudusError, ModelError, PluginError, WorkerError
 from ludus.launcher import Launcher
 from ludus.matchmaker import rated_anchors
 
@@ -49,10 +50,9 @@ def check_run(run: RunContext, store: Store | None = None) -> None:
         make_matchmaker(run.plugins, player)
     for rule in config.league.rules:
         make(rule)
-    make(config.league.rating, anchors=rated_anchors(tuple(config.anchors), spec.seats), seats=spec.seats, sides={})
     for anchor in config.anchors.values():
-        for role in spec.roles:
-            make_wrapped_agent(anchor.agent, anchor.interfaces, spec, role.name, f"anchors.{anchor.name}.")
+        anchor_roles(anchor, spec)
+    make(config.league.rating, anchors=rated_anchors(tuple(config.anchors), spec.seats), seats=spec.seats, sides={})
     if store is not None:
         store.declare(**run.league_members())
         for name, checkpoint in store.checkpoints.latest().items():
@@ -131,11 +131,14 @@ def _trainer_problems(run: RunContext, player: PlayerConfig) -> Iterator[Problem
 
 def _role_problems(run: RunContext) -> Iterator[Problem]:
     roles = run.spec.roles
-    if len(roles) == 1 or run.config.anchors:
+    if len(roles) == 1:
         return
-    learned = {player.role for player in run.config.players.values()}
+    played = {player.role for player in run.config.players.values()}
+    for anchor in run.config.anchors.values():
+        with suppress(LudusError):  # an anchor that plays no role is reported by itself
+            played.update(anchor_roles(anchor, run.spec))
     for role in roles:
-        if role.name not in learned:
+        if role.name not in played:
             suggested_fix = f'add [players.NAME] with role = "{role.name}", or an anchor, [anchors.NAME]'
             yield Problem(("players",), f"role {role.name!r} has no player and no anchor: {suggested_fix}")
 

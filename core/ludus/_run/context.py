@@ -12,7 +12,7 @@ from ludus._config.run_config import load_config
 from ludus._config.sections import RunConfig
 from ludus._plugins.error_wrapping import close_environment
 from ludus._plugins.manager import Plugins, load_plugins
-from ludus._run.factories import learned_role, make_algorithm, make_environment, player_role
+from ludus._run.factories import anchor_roles, learned_role, make_algorithm, make_environment, player_role
 from ludus._training_budget import TrainingBudget
 from ludus.algorithm import Algorithm
 from ludus.environment import Environment, EnvironmentSpec, Playable, Role
@@ -108,7 +108,25 @@ class RunContext:
         return PlayerComponents(role=role, interface=interface, algorithm=algorithm)
 
     def league_members(self) -> dict[str, Any]:
-        """Return the players, anchors and seats of the league, as keyword arguments of `League`."""
+        """Return the players, anchors and seats of the league, as keyword arguments of `League`.
+
+        Raises:
+            LudusError: An anchor plays no role.
+        """
         roles = {name: learned_role(player, self.spec) for name, player in self.config.players.items()}
         players = {name: (r.name, r.teams[0] if len(set(r.teams)) == 1 else None) for name, r in roles.items()}
-        return {"players": players, "anchors": tuple(self.config.anchors), "seats": self.spec.seats}
+        return {
+            "players": players,
+            "anchors": tuple(self.config.anchors),
+            "anchor_teams": self._anchor_teams(),
+            "seats": self.spec.seats,
+        }
+
+    def _anchor_teams(self) -> dict[str, int]:
+        """Return the team of every anchor that plays the roles of one team only."""
+        spec = self.spec
+        teams = {
+            name: {seat.team for seat in spec.seats if seat.role in anchor_roles(anchor, spec)}
+            for name, anchor in (self.config.anchors.items() if len(spec.roles) > 1 else ())
+        }
+        return {name: own.pop() for name, own in teams.items() if len(own) == 1 < spec.num_teams}

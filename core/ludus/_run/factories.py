@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ludus._config.section_reader import SelectedComponent
 from ludus._config.sections import (
+    AnchorConfig,
     EvaluationSection,
     PlayerConfig,
     RunConfig,
@@ -25,7 +26,7 @@ from ludus.activity import MAKING_GAMES, report_activity
 from ludus.agent import Agent
 from ludus.algorithm import Algorithm, AlgorithmContext
 from ludus.environment import Environment, EnvironmentSpec, Role
-from ludus.errors import ConfigError, ContractError, UnsupportedNetwork
+from ludus.errors import ConfigError, ContractError, LudusError, UnsupportedNetwork
 from ludus.inference import Eager, Inference
 from ludus.interface import FadingGuidance, Interface, bind_role, bind_spec, faded_parts, stack, wrap_agent
 from ludus.launcher import Worker
@@ -147,6 +148,25 @@ def make_wrapped_agent(
     with wrap_errors(_describe(*interfaces)):
         inner = bind_spec(spec, role, interface)
     return wrap_agent(make_agent(agent, inner, role), interface)
+
+
+def anchor_roles(anchor: AnchorConfig, spec: EnvironmentSpec) -> list[str]:
+    """Return the roles that an anchor plays: those for which its agent can be made.
+
+    Raises:
+        LudusError: It plays no role; the error of the first one.
+    """
+    roles, refusals = [], []
+    for role in spec.roles:
+        try:
+            make_wrapped_agent(anchor.agent, anchor.interfaces, spec, role.name, f"anchors.{anchor.name}.")
+        except LudusError as error:
+            refusals.append(error)
+        else:
+            roles.append(role.name)
+    if not roles:
+        raise refusals[0]
+    return roles
 
 
 def make_algorithm(

@@ -103,6 +103,8 @@ def _pairs_to_play(league: League, matches: int) -> list[tuple[str, str, tuple[s
     played = {f.participants for f in fixtures if (f.reason, f.matches) == (_REASON, matches)}
     pairs = []
     for first, opponent in _final_pairs(league):
+        if league.team(first) is not None and league.team(first) == league.team(opponent):
+            continue  # both play this team only
         by_team = _seat_all_teams(league, first, opponent)
         participants = tuple(by_team[seat.team] for seat in league.seats)
         if participants not in played:

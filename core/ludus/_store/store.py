@@ -11,6 +11,7 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, TypeAlias
 
 from ludus._store.behaviour import BehaviourTable
@@ -136,8 +137,21 @@ class Store(Database, AbstractContextManager["Store"]):
 
     # --- participants ---------------------------------------------------------------------------------------------
 
-    def declare(self, players: Mapping[str, Player], *, anchors: Sequence[str], seats: Sequence[Seat]) -> None:
+    def declare(
+        self,
+        players: Mapping[str, Player],
+        *,
+        anchors: Sequence[str],
+        seats: Sequence[Seat],
+        anchor_teams: Mapping[str, int] = MappingProxyType({}),
+    ) -> None:
         """Store the players and anchors of a league and the seats of a match; earlier players are kept.
+
+        Args:
+            players: Role and team by player.
+            anchors: The anchors.
+            seats: The seats of a match.
+            anchor_teams: Teams of the anchors that play one team only.
 
         Raises:
             StoreError: The log has matches with other seats, which would change its meaning.
@@ -147,9 +161,9 @@ class Store(Database, AbstractContextManager["Store"]):
             raise StoreError(
                 f"{self.run_dir}: its matches have seats {self.meta('seats')}, the environment {described}"
             )
-        if self.meta("seats") != described or self.meta("anchors") != list(anchors):
-            self.set_meta("seats", described)
-            self.set_meta("anchors", list(anchors))
+        for key, value in (("seats", described), ("anchors", list(anchors)), ("anchor_teams", dict(anchor_teams))):
+            if self.meta(key) != value:
+                self.set_meta(key, value)
         if list(self.players().items()) != list(players.items()):
             for position, (name, (role, team)) in enumerate(players.items()):
                 self.write("INSERT OR REPLACE INTO players VALUES (?, ?, ?, ?)", name, role, team, position)
@@ -162,6 +176,10 @@ class Store(Database, AbstractContextManager["Store"]):
     def anchors(self) -> tuple[str, ...]:
         """Return the names of the anchors."""
         return tuple(self.meta("anchors", []))
+
+    def anchor_teams(self) -> dict[str, int]:
+        """Return the teams of the anchors that play one team only."""
+        return dict(self.meta("anchor_teams", {}))
 
     def damage(self) -> list[str]:
         """Return the problems that SQLite finds in the file, and matches beyond the length of their fixture."""
