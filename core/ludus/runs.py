@@ -99,7 +99,7 @@ class Run(AbstractContextManager["Run"]):
 
     Attributes:
         folder: The run folder.
-        league: The league as matchmakers read it: players, anchors, pools, payoffs and ratings.
+        league: The league as matchmakers read it: players, anchors, pools, payoffs, ratings and statistics.
         seats: The seats of a match, in the order of a fixture's participants.
         sides: Side by player, see `ludus.matchmaker.team_sides`.
         models: All frozen models by participant name, in the order of freezing.
@@ -201,11 +201,7 @@ class Run(AbstractContextManager["Run"]):
             yield from self._store.pools.records()
 
     def metrics(self) -> Iterator[Metric]:
-        """Yield the metrics of the run in the order in which they were written.
-
-        Raises:
-            RunError: A line is damaged.
-        """
+        """Yield the metrics of the run in the order in which they were written; raise `RunError` at a damaged line."""
         path = self.folder / "metrics.jsonl"
         return read_metrics(path) if path.exists() else iter(())
 
@@ -222,19 +218,6 @@ class Run(AbstractContextManager["Run"]):
         """
         with self._wrap_errors():
             return self._store.payoffs.recompute()
-
-    def behaviour(self) -> Mapping[tuple[str, str], np.ndarray]:
-        """Return ``[3] float64``: matches, sum and sum of squares of a statistic, by (participant, ``"ROLE/NAME"``).
-
-        `LeagueView.statistics` of `league` returns means and deviations.
-        """
-        with self._wrap_errors():
-            return self._store.behaviour.totals()
-
-    def recompute_behaviour(self) -> Mapping[tuple[str, str], np.ndarray]:
-        """Return the sums of statistics computed from the match log, up to rounding."""
-        with self._wrap_errors():
-            return self._store.behaviour.recompute()
 
     # --- playing --------------------------------------------------------------------------------------------------
 

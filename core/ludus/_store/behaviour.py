@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from operator import itemgetter
 from typing import TypeAlias
 
@@ -22,7 +22,7 @@ Sums: TypeAlias = dict[tuple[str, str], NDArray[np.float64]]
 
 
 class BehaviourTable:
-    """Reads and updates the sums, and recomputes them from the match log."""
+    """Reads and updates the sums, and compares them with the match log."""
 
     def __init__(self, database: Database, fixtures: FixtureTable) -> None:
         self._db = database
@@ -64,6 +64,18 @@ class BehaviourTable:
                 if fixture is not None:
                     add_sums(totals, sum_statistics(fixture, arrays, seats=seats))
         return totals
+
+    def problems(self) -> Iterator[str]:
+        """Yield one line for every sum that contradicts the log.
+
+        Raises:
+            sqlite3.DatabaseError: A row is malformed.
+        """
+        counted, stored, zeros = self.recompute(), self.totals(), np.zeros(3)
+        for key in sorted(counted.keys() | stored.keys()):
+            expected, actual = counted.get(key, zeros), stored.get(key, zeros)
+            if not np.allclose(expected, actual, rtol=1e-6, atol=1e-6):
+                yield f"statistic {key[1]} of {key[0]}: stored {actual.tolist()}, the log says {expected.tolist()}"
 
 
 def sum_statistics(fixture: Fixture, statistics: Mapping[str, np.ndarray], *, seats: Sequence[Seat]) -> Sums:

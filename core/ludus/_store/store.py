@@ -182,10 +182,11 @@ class Store(Database, AbstractContextManager["Store"]):
         return dict(self.meta("anchor_teams", {}))
 
     def damage(self) -> list[str]:
-        """Return the problems that SQLite finds in the file, and matches beyond the length of their fixture."""
+        """Return the problems that SQLite finds in the file, excess matches of fixtures, and wrong sums of statistics."""
         found = [row[0] for row in self.execute("PRAGMA integrity_check") if row[0] != "ok"]
         sql = """
             SELECT m.fixture, count(*) FROM matches m JOIN fixtures f ON f.id = m.fixture
             WHERE m.number NOT BETWEEN 0 AND f.matches - 1 GROUP BY m.fixture
         """
-        return found + [f"fixture {i}: {n} matches beyond its number of matches" for i, n in self.execute(sql)]
+        found += [f"fixture {i}: {n} matches beyond its number of matches" for i, n in self.execute(sql)]
+        return [*found, *self.behaviour.problems()]

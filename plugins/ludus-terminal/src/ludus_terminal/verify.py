@@ -33,15 +33,6 @@ def _payoffs(run: Run) -> Iterator[str]:
             yield f"payoff of {a} against {b} ({kind}): stored {actual.tolist()}, the log says {expected.tolist()}"
 
 
-def _behaviour(run: Run) -> Iterator[str]:
-    """Compare the stored sums of statistics with those computed from the log."""
-    counted, stored, zeros = run.recompute_behaviour(), run.behaviour(), np.zeros(3)
-    for key in sorted(counted.keys() | stored.keys()):
-        expected, actual = counted.get(key, zeros), stored.get(key, zeros)
-        if not np.allclose(expected, actual, rtol=1e-6, atol=1e-6):
-            yield f"statistic {key[1]} of {key[0]}: stored {actual.tolist()}, the log says {expected.tolist()}"
-
-
 def _participants(run: Run) -> Iterator[str]:
     """Find frozen models in the log that are not in the league."""
     for participant in sorted({name for _, a, b in run.payoffs() for name in (a, b)} - run.models.keys()):
@@ -122,7 +113,6 @@ def _load_error(subject: str, load: Callable[..., object], *arguments: object) -
 _CHECKS: tuple[Callable[[Run], Iterable[str]], ...] = (
     find_damage,
     _payoffs,
-    _behaviour,
     _participants,
     _models,
     _lineage,
