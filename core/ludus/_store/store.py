@@ -182,7 +182,7 @@ class Store(Database, AbstractContextManager["Store"]):
         return dict(self.meta("anchor_teams", {}))
 
     def damage(self) -> list[str]:
-        """Return the problems that SQLite finds in the file, excess matches of fixtures, and wrong sums of statistics."""
+        """Return the problems that SQLite finds in the file, excess matches, and wrong sums of statistics."""
         found = [row[0] for row in self.execute("PRAGMA integrity_check") if row[0] != "ok"]
         sql = """
             SELECT m.fixture, count(*) FROM matches m JOIN fixtures f ON f.id = m.fixture
