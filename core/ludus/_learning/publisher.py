@@ -176,8 +176,8 @@ class Publisher:
             except ModelError as error:
                 self.save_checkpoint()
                 raise ModelError(
-                    f"player {state.player!r} cannot be reset ({request.reason}): {error} — let the rule name only "
-                    "players with the same network as the model"
+                    f"player {state.player!r} cannot be reset ({request.reason}): {error} — ludus check reports "
+                    "which players fit"
                 ) from error
             self.pending_reset = PendingReset(request.generation, trainer)
             self.freeze(request)

@@ -107,7 +107,8 @@ def check_player(player: PlayerConfig, environment: Environment, context: RunCon
     if player.interfaces:
         yield f"with its interfaces: {describe_spaces(role)}"
     if role.guidance:
-        yield f"guidance fades over the training budget: {', '.join(role.guidance)}"
+        budget = "the training budget" if run.minutes or run.decisions else "a training budget, which the run lacks"
+        yield f"guidance fades over {budget}: {', '.join(role.guidance)}"
     yield from _check_networks(player, role)
     algorithm = make_algorithm(player, role)
     subject = f"algorithm {player.algorithm.name!r}"
