@@ -26,7 +26,9 @@ from ludus.records import Fixture
 from ludus.spaces import action_width, is_continuous, label_sizes, leaf_spaces, legal_actions, random_actions
 from ludus.testing._algorithm import check_decision, check_fields
 from ludus.testing._errors import expect_type, require
+from ludus.testing._finding import Finding
 from ludus.testing._interface import check_view
+from ludus.testing._pace import Pace, PaceMeter, check_pace
 from ludus.testing._rollout import Rollout, SeededActions, TickCheck
 from ludus.testing._synthetic import random_leaves
 
@@ -95,7 +97,7 @@ class _CheckedMethod:
         return result
 
 
-def check_player(player: PlayerConfig, environment: Environment, context: RunContext) -> Iterator[str]:
+def check_player(player: PlayerConfig, environment: Environment, context: RunContext) -> Iterator[str | Finding]:
     """Check network, policy, interfaces and trainer of a player, and yield lines about them.
 
     Raises:
@@ -119,7 +121,7 @@ def check_player(player: PlayerConfig, environment: Environment, context: RunCon
     actor = make_live_actor(context, "check", player.name, environment.spec, environment.num_matches)
     actor.load(weights, 0)
     _add_checks(actor, algorithm, player, role)
-    batch = _record_batch(environment, actor, raw_role, run.seed)
+    batch, pace = _record_batch(environment, actor, raw_role, run.seed)
     num_weights = sum(array.size for array in weights.values())
     yield f"policy: {num_weights:,} weights; {batch.num_decisions} decisions in {batch.num_segments} segments"
     start = time.perf_counter()
@@ -127,7 +129,13 @@ def check_player(player: PlayerConfig, environment: Environment, context: RunCon
     with wrap_answer_errors(subject):
         expect_type(UpdateResult, result, "update")
     actor.policy.load(trainer.weights())
-    yield f"update: {time.perf_counter() - start:.2f} s; {_describe_metrics(result)}"
+    metrics = _describe_metrics(result)
+    if result.samples:
+        yield f"update: {time.perf_counter() - start:.2f} s; {metrics}"
+    else:
+        text = f"the update trained on 0 of {batch.num_decisions} decisions, so it does not show that the player learns"
+        yield Finding("warn", f"player {player.name}", f"{text} (expected before learning_starts)")
+    yield from check_pace(context.config, player, pace, batch=trainer.batch_decisions, seats=raw_role.num_seats)
 
 
 def _add_checks(actor: LiveActor, algorithm: Algorithm, player: PlayerConfig, role: Role) -> None:
@@ -176,29 +184,33 @@ def _check_heads(heads: Mapping[str, np.ndarray], sizes: Mapping[str, int]) -> N
         require(got == (NUM_MATCHES, size), f"returned {got} as head {name!r}, expected {(NUM_MATCHES, size)}")
 
 
-def _record_batch(environment: Environment, actor: LiveActor, learned: Role, seed: int) -> SegmentBatch:
-    """Play until some decisions are recorded and return them; `actor` plays all seats of the role that it learns."""
+def _record_batch(environment: Environment, actor: LiveActor, learned: Role, seed: int) -> tuple[SegmentBatch, Pace]:
+    """Play until some decisions are recorded; return them and how fast they were played.
+
+    The actor plays all seats of the role that it learns.
+    """
     seats = tuple(seat.role for seat in environment.spec.seats)
     actors: dict[str, Actor] = {
         role.name: _RandomActor(role, generator(seed, "check", role.name)) for role in environment.spec.roles
     }
     actors[learned.name] = actor
+    meter = PaceMeter(environment)
     engine = MatchEngine(
-        environment=environment,
+        environment=meter,
         resolve=lambda _fixture, seat: (actors[seats[seat]], 0),
-        on_results=lambda _results: None,
+        on_results=meter.count_ended,
         matches_per_lane=environment.num_matches,
     )
     matches = environment.num_matches * MAX_TICKS  # more than can end
     fixture = Fixture(id=1, kind="train", player="", participants=seats, seed=seed, matches=matches, reason="check")
     engine.add_fixture(fixture)
     for _ in range(MAX_TICKS):
-        if engine.decisions >= _DECISIONS * len(seats) or actor.blocks:
+        if meter.is_warm and (engine.decisions >= _DECISIONS * len(seats) or actor.blocks):
             break
-        engine.step()
+        meter.measure_step(engine)
     batch = actor.blocks[0] if actor.blocks else actor.recorder.flush()
     require(batch.num_decisions, f"no decision was recorded in {MAX_TICKS} ticks")
-    return batch
+    return batch, meter.pace(engine, share_of_seats=learned.num_seats / len(seats))
 
 
 def check_transfer(context: RunContext, player: str, source: str) -> Transfer:

@@ -38,6 +38,7 @@ class PPOConfig(TrainerOptions):
         "dis": _DIS,
         "dis-main": {**_DIS, "ent_coef_final": 0.001},
         "hok": {"dual_clip": 3.0, "label_objective": "per-label"},  # [HoK eq. 3, 5]
+        "slow-game": {"learning_rate": 5e-4, "batch_decisions": 1024, "epochs": 6.0},  # of tens of decisions per second
     }
 
     learning_rate: float = inherited_option(
