@@ -33,7 +33,8 @@ from ludus.option import option
 
 if TYPE_CHECKING:
     from ludus._api import MatchResult, play_match, resume, train
-    from ludus.runs import Run, load_agent, open_run
+    from ludus.installed import load_agent
+    from ludus.runs import Run, open_run
 
 __all__ = [
     "API_LEVEL",
@@ -76,7 +77,7 @@ __all__ = [
 _LAZY = {
     "MatchResult": "ludus._api",
     "Run": "ludus.runs",
-    "load_agent": "ludus.runs",
+    "load_agent": "ludus.installed",
     "open_run": "ludus.runs",
     "play_match": "ludus._api",
     "resume": "ludus._api",

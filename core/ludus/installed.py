@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import attrs
 from attrs import frozen
 
-from ludus._config.run_config import select_components
+from ludus._config.run_config import parse_config, select_components
 from ludus._plugins.manager import Plugins, load_plugins
-from ludus._run.factories import make_agent, make_environment, make_interfaces
-from ludus.errors import ConfigError, LudusError, PluginError
+from ludus._run.context import RunContext
+from ludus._run.factories import learned_role, make_agent, make_environment, make_interfaces
+from ludus._run.worker_factories import make_model_agent
+from ludus._store.model_files import is_hash, load_arrays, load_manifest
+from ludus.errors import ConfigError, LudusError, ModelError, PluginError
 from ludus.lineup import Participant
 
 if TYPE_CHECKING:
@@ -26,6 +30,7 @@ __all__ = [
     "Game",
     "can_make",
     "default_agents",
+    "load_agent",
     "only_role",
     "open_agent",
     "open_game",
@@ -140,6 +145,38 @@ def select_agent(plugins: Plugins, name: str) -> SelectedComponent:
     """
     (selected,) = select_components(plugins, [("agent", name)])
     return selected
+
+
+def load_agent(file: str | Path, role: str, *, spec: EnvironmentSpec, deterministic: bool = False) -> Agent:
+    """Make an agent of a frozen model from its file and the manifest beside it, without the run.
+
+    Args:
+        file: ``…/<hash>.safetensors``, with ``<hash>.json`` beside it, as in the folder ``models`` of a run.
+        role: Role that it plays.
+        spec: Specification of the environment.
+        deterministic: Take the most likely actions instead of sampling.
+
+    Raises:
+        ModelError: A file is missing or damaged, or the model learned another environment or role.
+        ConfigError: A component of the model is not installed.
+    """
+    path = Path(file)
+    if not is_hash(path.stem):
+        raise ModelError(f"{path}: expected …/<hash>.safetensors, a file of a run's folder models under its own name")
+    weights, manifest = load_arrays(path.parent, path.stem), load_manifest(path.parent, path.stem)
+    learned = manifest.get("environment")
+    if learned != spec.name:
+        raise ModelError(f"{path}: learned {learned}, so it cannot play {spec.name}")
+    players = {manifest.get("player"): manifest.get("config")}
+    data = {"run": {"workers": 0}, "environment": {"name": learned}, "players": players}
+    plugins = load_plugins()
+    config = parse_config(data, source=str(path.with_suffix(".json")), plugins=plugins)
+    (player,) = config.players.values()
+    own_role = learned_role(player, spec).name
+    if own_role != role:
+        raise ModelError(f"{path}: learned the role {own_role}, so it cannot play {role}")
+    run = RunContext(config=config, plugins=plugins, run_dir=path.parent)
+    return make_model_agent(run, player.name, weights, spec=spec, deterministic=deterministic)
 
 
 def open_agent(name: str, *, spec: EnvironmentSpec, role: str, options: Mapping[str, Any] | None = None) -> Agent:

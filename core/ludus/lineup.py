@@ -234,14 +234,11 @@ def make_lineups(spec: EnvironmentSpec, names: Sequence[str], source: Source) ->
         ConfigError: A name is wrong, or there are more participants than places.
     """
     entries = _parse(spec, names, source)
-    places = dict.fromkeys((seat.team, seat.role) for seat in spec.seats)
-    for role, count in Counter(role for _, role in places).items():
-        roles = {role, ""} if len(places) == 1 else {role}
-        contenders = [entry for entry in entries if entry.role in roles and entry.seat is None]
-        if count == 1 < len(contenders):
-            others = [entry for entry in entries if entry not in contenders]
-            return [_seat(spec, [contender, *others], source) for contender in contenders]
-    return [_seat(spec, entries, source)]
+    contenders = _find_contenders(spec, entries)
+    if not contenders:
+        return [_seat(spec, entries, source)]
+    others = [entry for entry in entries if entry not in contenders]
+    return [_seat(spec, [contender, *others], source) for contender in contenders]
 
 
 @frozen(eq=False)
@@ -266,12 +263,28 @@ def _parse_name(spec: EnvironmentSpec, text: str, source: Source) -> _Entry:
     return _Entry(name, role or own, seat)
 
 
+def _find_contenders(spec: EnvironmentSpec, entries: Sequence[_Entry]) -> list[_Entry]:
+    """Return the participants that compete for the only place of a role; empty if there is a place for each."""
+    places = dict.fromkeys((seat.team, seat.role) for seat in spec.seats)
+    for role, count in Counter(role for _, role in places).items():
+        roles = {role, ""} if len(places) == 1 else {role}
+        contenders = [entry for entry in entries if entry.role in roles and entry.seat is None]
+        if count == 1 < len(contenders):
+            return contenders
+    return []
+
+
+def _num_choices(spec: EnvironmentSpec, entry: _Entry) -> int:
+    """Return the number of teams that a participant can take; 0 for one seat. Those with few are seated first."""
+    if entry.seat is not None:
+        return 0
+    return len(set(spec.role(entry.role).teams)) if entry.role else spec.num_teams
+
+
 def _seat(spec: EnvironmentSpec, entries: Sequence[_Entry], source: Source) -> Lineup:
     """Seat named participants, and fill the places that remain."""
     taken: dict[int, int] = {}  # by seat: position of its participant
-    teams_by_role = {role.name: set(role.teams) for role in spec.roles}
-    choices = [len(teams_by_role[entry.role]) if entry.role else spec.num_teams for entry in entries]
-    for index in sorted(range(len(entries)), key=lambda i: (entries[i].seat is None, choices[i])):
+    for index in sorted(range(len(entries)), key=lambda i: _num_choices(spec, entries[i])):
         for seat in _choose_seats(spec, entries, index, taken):
             taken[seat] = index
     names = [entry.name for entry in entries]
@@ -328,8 +341,7 @@ def _fill(spec: EnvironmentSpec, names: list[str], taken: dict[int, int], source
     """Return the participants of the seats that are not taken, and append new ones to `names`."""
     alone = names[:1] if len(names) == 1 else []
     first_teams = {spec.seats[seat].team for seat, index in taken.items() if index == 0}
-    held = [(spec.seats[seat].role, index) for seat, index in taken.items() if index]
-    named = {role.name: sorted({index for other, index in held if other == role.name}) for role in spec.roles}
+    named = _others_by_role(spec, taken)
     turns = {role: cycle(indices) for role, indices in named.items()}
     defaults: dict[str, int] = {}
     chosen: dict[int, int] = {}
@@ -342,6 +354,15 @@ def _fill(spec: EnvironmentSpec, names: list[str], taken: dict[int, int], source
             index = defaults[role]
         chosen |= dict.fromkeys(seats, index)
     return chosen
+
+
+def _others_by_role(spec: EnvironmentSpec, taken: dict[int, int]) -> dict[str, list[int]]:
+    """Return the participants that hold seats of each role, without the first one."""
+    others: dict[str, set[int]] = {role.name: set() for role in spec.roles}
+    for seat, index in taken.items():
+        if index:
+            others[spec.seats[seat].role].add(index)
+    return {role: sorted(indices) for role, indices in others.items()}
 
 
 def _add_default(spec: EnvironmentSpec, role: str, names: list[str], alone: Sequence[str], source: Source) -> int:

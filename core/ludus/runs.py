@@ -20,20 +20,20 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ludus._config.run_config import load_config, parse_config, read_rating
+from ludus._config.run_config import load_config, read_rating
 from ludus._config.sections import RunConfig
 from ludus._league.league import League
 from ludus._league.pool_requests import PoolRequests, write_request
 from ludus._league.statistics import Score, score
 from ludus._plugins.manager import Plugins, load_plugins
 from ludus._run.context import RunContext
-from ludus._run.factories import learned_role, make, make_agent, make_environment
+from ludus._run.factories import make, make_agent, make_environment
 from ludus._run.metrics import earlier_models, read_metrics, spread_evenly
 from ludus._run.worker_factories import make_anchor_agent, make_model_agent
 from ludus._sampling.evaluation import play_matches
 from ludus._seeding import match_seeds
 from ludus._store.database import DATABASE, RunInUse, wrap_database_errors
-from ludus._store.model_files import check_model, is_hash, load_arrays, load_checkpoint, load_manifest
+from ludus._store.model_files import check_model, load_arrays, load_checkpoint, load_manifest
 from ludus._store.store import Store
 from ludus._store.tables import PoolRecord
 from ludus.errors import ConfigError, ModelError, RunError, StoreError
@@ -65,7 +65,6 @@ __all__ = [
     "earlier_models",
     "find_damage",
     "latest_checkpoints",
-    "load_agent",
     "load_checkpoint",
     "load_manifest",
     "match_seeds",
@@ -364,35 +363,3 @@ def change_pool(folder: str | Path, change: PoolChange, *, timeout_s: float = 60
             )
         time.sleep(_POLL_S)
     return True
-
-
-def load_agent(file: str | Path, role: str, *, spec: EnvironmentSpec, deterministic: bool = False) -> Agent:
-    """Make an agent of a frozen model from its file and the manifest beside it, without the run.
-
-    Args:
-        file: ``…/<hash>.safetensors``, with ``<hash>.json`` beside it, as in the folder ``models`` of a run.
-        role: Role that it plays.
-        spec: Specification of the environment.
-        deterministic: Take the most likely actions instead of sampling.
-
-    Raises:
-        ModelError: A file is missing or damaged, or the model learned another environment or role.
-        ConfigError: A component of the model is not installed.
-    """
-    path = Path(file)
-    if not is_hash(path.stem):
-        raise ModelError(f"{path}: expected …/<hash>.safetensors, a file of a run's folder models under its own name")
-    weights, manifest = load_arrays(path.parent, path.stem), load_manifest(path.parent, path.stem)
-    learned = manifest.get("environment")
-    if learned != spec.name:
-        raise ModelError(f"{path}: learned {learned}, so it cannot play {spec.name}")
-    players = {manifest.get("player"): manifest.get("config")}
-    data = {"run": {"workers": 0}, "environment": {"name": learned}, "players": players}
-    plugins = load_plugins()
-    config = parse_config(data, source=str(path.with_suffix(".json")), plugins=plugins)
-    (player,) = config.players.values()
-    own_role = learned_role(player, spec).name
-    if own_role != role:
-        raise ModelError(f"{path}: learned the role {own_role}, so it cannot play {role}")
-    run = RunContext(config=config, plugins=plugins, run_dir=path.parent)
-    return make_model_agent(run, player.name, weights, spec=spec, deterministic=deterministic)

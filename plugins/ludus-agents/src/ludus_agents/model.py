@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from ludus import EnvironmentSpec
 from ludus.agent import Agent
-from ludus.runs import load_agent
+from ludus.installed import load_agent
 
 from ludus_agents.config import ModelConfig
 
 
 def make_model(config: ModelConfig, *, spec: EnvironmentSpec, role: str) -> Agent:
-    """Make the agent ``model``; see `ludus.runs.load_agent`.
+    """Make the agent ``model``; see `ludus.installed.load_agent`.
 
     Raises:
         ModelError: The file is missing or damaged, or the model was trained on another environment or role.

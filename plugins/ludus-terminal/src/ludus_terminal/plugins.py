@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import io
 import json
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import zip_longest
 from typing import Any
 
 import attrs
@@ -17,6 +17,8 @@ from ludus.option import presets_of
 from ludus_terminal.output import output_width
 
 __all__ = ["columns", "plugins"]
+
+_MIN_WIDTH = 8  # of a column that is wrapped
 
 
 @click.group(invoke_without_command=True)
@@ -120,16 +122,21 @@ def columns(rows: Sequence[Sequence[str]]) -> str:
     Args:
         rows: Cells; every row has the same number. Cells of the first column are not wrapped.
     """
-    from rich.console import Console  # noqa: PLC0415 - --help must be fast
-    from rich.table import Table  # noqa: PLC0415 - as above
-    from rich.text import Text  # noqa: PLC0415 - as above
+    widths = _fit_widths([max(map(len, cells)) for cells in zip(*rows, strict=True)])
+    return "\n".join(line for cells in rows for line in _wrap_row(cells, widths))
 
-    grid = Table.grid(padding=(0, 2))
-    for index in range(len(rows[0])):
-        grid.add_column(no_wrap=index == 0, overflow="fold")
-    for cells in rows:
-        grid.add_row(*map(Text, cells))
-    console = Console(file=io.StringIO(), width=output_width())
-    with console.capture() as captured:
-        console.print(grid)
-    return "\n".join(line.rstrip() for line in captured.get().splitlines())
+
+def _wrap_row(cells: Sequence[str], widths: Sequence[int]) -> Iterator[str]:
+    """Yield the lines of a row."""
+    wrapped = [textwrap.wrap(cell, width, break_on_hyphens=False) for cell, width in zip(cells, widths, strict=True)]
+    for parts in zip_longest(*wrapped, fillvalue=""):
+        yield "  ".join(f"{part:<{width}}" for part, width in zip(parts, widths, strict=True)).rstrip()
+
+
+def _fit_widths(widths: list[int]) -> list[int]:
+    """Return the widths of columns in the terminal: the widest of those after the first become narrower."""
+    room = output_width() - 2 * (len(widths) - 1)
+    while sum(widths) > room and max(widths[1:], default=0) > _MIN_WIDTH:
+        widest = max(range(1, len(widths)), key=widths.__getitem__)
+        widths = [*widths[:widest], widths[widest] - 1, *widths[widest + 1 :]]
+    return widths
