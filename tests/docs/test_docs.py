@@ -369,11 +369,12 @@ def test_presets_are_valid(plugins):
 
 
 def test_papers_page_lists_the_numbers_of_all_presets(plugins):
-    """docs/papers.md has a row for every option of a preset, in the section of the paper, and no other rows."""
+    """docs/papers.md has a row for every option of a paper's preset, in the section of the paper, and no other rows."""
     toml = script("make_configuration")._toml
     expected = {
         (preset.partition("-")[0], f"`{option}`", f"`{toml(value)}`")
         for _, _, preset, options in installed_presets(plugins)
+        if preset != "slow-game"  # of no paper
         for option, value in options.items()
     }
     found = set()
