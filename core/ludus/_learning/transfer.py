@@ -88,28 +88,22 @@ def transfer_weights(own: Weights, source: Weights, *, own_inputs: InputLayout, 
     Raises:
         ModelError: No layer fits.
     """
-    weights, grown, kept, fits = dict(own), [], {}, False
+    columns = {name: (_columns(name, own_inputs), _columns(name, source_inputs)) for name in own}
+    copied: dict[str, np.ndarray] = {}
+    kept: dict[str, str] = {}
     for layer, names in _layers(own).items():
-        if not source.keys() >= set(names):
-            kept[layer] = ""
-            continue
         try:
-            copied = {name: _transfer_array(name, own, source, own_inputs, source_inputs) for name in names}
+            copied |= {name: _transfer_array(own[name], source.get(name), *columns[name]) for name in names}
         except ModelError as error:
             kept[layer] = str(error)
-        else:
-            weights |= copied
-            fits |= any(array.ndim for array in copied.values())
-            if any(_columns(name, own_inputs) != _columns(name, source_inputs) for name in names):
-                grown.append(layer)
-    dropped = tuple(layer for layer, names in _layers(source).items() if not own.keys() & set(names))
-    transferred = Transfer(weights=weights, grown=tuple(grown), kept=kept, dropped=dropped)
-    if not fits:
+    if not any(array.ndim for array in copied.values()):
         raise ModelError(f"no layer fits: {_enumerate(kept)}")
-    return transferred
+    grown = _layers(name for name in copied if columns[name][0] != columns[name][1])
+    dropped = _layers(source).keys() - _layers(own).keys()
+    return Transfer(weights={**own, **copied}, grown=tuple(grown), kept=kept, dropped=tuple(sorted(dropped)))
 
 
-def _layers(weights: Weights) -> dict[str, list[str]]:
+def _layers(weights: Iterable[str]) -> dict[str, list[str]]:
     """Return the names of arrays by layer; an array of the model itself is a layer of its own."""
     layers: dict[str, list[str]] = {}
     for name in weights:
@@ -118,13 +112,19 @@ def _layers(weights: Weights) -> dict[str, list[str]]:
 
 
 def _transfer_array(
-    name: str, own: Weights, source: Weights, own_inputs: InputLayout, source_inputs: InputLayout
+    own: np.ndarray, source: np.ndarray | None, new: Sequence[InputColumns], old: Sequence[InputColumns]
 ) -> np.ndarray:
-    new, old = _columns(name, own_inputs), _columns(name, source_inputs)
-    if new != old:
-        return _transfer_columns(own[name], source[name], new=new, old=old)
-    _check_shape(own[name], source[name])
-    return source[name]
+    """Return an array of the source, with the player's columns.
+
+    Raises:
+        ModelError: It does not fit; with an empty message if the source has no such array.
+    """
+    if source is None:
+        raise ModelError("")
+    if new == old:
+        _check_shape(own, source)
+        return source
+    return _transfer_columns(own, source, new=new, old=old)
 
 
 def _columns(name: str, layout: InputLayout) -> tuple[InputColumns, ...]:
@@ -144,13 +144,8 @@ def _transfer_columns(
 ) -> np.ndarray:
     """Return an array whose columns are those of the source by leaf, and 0 for new inputs."""
     axis = min(1, own.ndim - 1)
-    widths = sum(columns.width for columns in new), sum(columns.width for columns in old)
-    if not (new and old) or (own.shape[axis], source.shape[axis]) != widths:
-        _check_shape(own, source)
-        raise ModelError("other inputs of unknown columns")
+    _check_columns(own, source, axis, new=new, old=old)
     own, source = np.moveaxis(own, axis, 0), np.moveaxis(source, axis, 0)
-    if own.shape[1:] != source.shape[1:]:
-        raise ModelError(f"{[*source.shape[1:]]} units instead of {[*own.shape[1:]]}")
     known = {(columns.source, columns.shape is None): (columns, rows) for columns, rows in _slices(old)}
     result = own.copy() if own.ndim == 1 else np.zeros_like(own)  # statistics have start values of their own
     for columns, rows in _slices(new):
@@ -161,6 +156,23 @@ def _transfer_columns(
     if known:
         raise ModelError(f"it does not read {', '.join(name for name, _ in known)}")
     return np.ascontiguousarray(np.moveaxis(result, 0, axis))
+
+
+def _check_columns(
+    own: np.ndarray, source: np.ndarray, axis: int, *, new: Sequence[InputColumns], old: Sequence[InputColumns]
+) -> None:
+    """Check that all columns are known and that everything else has the same shape.
+
+    Raises:
+        ModelError: One of both is wrong.
+    """
+    widths = [sum(columns.width for columns in layout) for layout in (new, old)]
+    if not (new and old) or [own.shape[axis], source.shape[axis]] != widths:
+        _check_shape(own, source)
+        raise ModelError("other inputs of unknown columns")
+    units, expected = (array.shape[:axis] + array.shape[axis + 1 :] for array in (source, own))
+    if units != expected:
+        raise ModelError(f"{[*units]} units instead of {[*expected]}")
 
 
 def _slices(layout: Sequence[InputColumns]) -> list[tuple[InputColumns, slice]]:

@@ -168,10 +168,15 @@ def _check_networks(player: PlayerConfig, role: Role) -> Iterator[str]:
         with wrap_answer_errors(subject):
             heads = Eager(module, request).run(observation, privileged=privileged, state=state).heads
             _check_heads(heads, {**request.heads, **request.critic_heads})
-        parts = {name: _count_parameters(part) for name, part in module.named_children()}
-        counts = ", ".join(f"{name} {count:,}" for name, count in parts.items() if count)
-        inputs = sum(spaces.flatdim(leaf) for group in groups for leaf in group.values())
-        yield f"{subject}: {_count_parameters(module):,} parameters for {inputs:,} inputs ({counts})"
+        yield f"{subject}: {_describe_parameters(module, {**request.observation, **request.privileged})}"
+
+
+def _describe_parameters(module: nn.Module, leaves: Mapping[str, spaces.Space[Any]]) -> str:
+    """Return the numbers of parameters of a network and its parts, and of its inputs."""
+    parts = {name: _count_parameters(part) for name, part in module.named_children()}
+    counts = ", ".join(f"{name} {count:,}" for name, count in parts.items() if count)
+    inputs = sum(map(spaces.flatdim, leaves.values()))
+    return f"{_count_parameters(module):,} parameters for {inputs:,} inputs ({counts})"
 
 
 def _count_parameters(module: nn.Module) -> int:

@@ -53,8 +53,10 @@ class Scenarios:
         check_players(league, [one.weaker for one in self.play if one.weaker])
         pairing = self.inner.next_fixture(league, player, rng)
         drawn = [one for one in self.play if rng.random() < one.probability and self._applies(league, one)]
-        if not drawn:
-            return pairing
+        return self._modify(pairing, drawn, rng) if drawn else pairing
+
+    def _modify(self, pairing: Pairing, drawn: Sequence[Modifier], rng: np.random.Generator) -> Pairing:
+        """Return a pairing with all drawn modifiers, or with those that name one of the drawn scenarios."""
         if self.combine:
             return _with_scenario(pairing, self.combine, drawn, rng)
         names = list(dict.fromkeys(one.scenario for one in drawn))
