@@ -103,7 +103,7 @@ def test_a_number_of_matches_out_of_range(folder, matches):
 
 def test_any_installed_agent_may_play(folder):
     """The perfect agent, which is no anchor of the run, does not lose to the random one."""
-    data = json.loads(invoke(folder, "dummy-perfect", "main@latest", "--matches", 40, "--json"))
+    data = json.loads(invoke(folder, "dummy-perfect", "main@latest", "--matches", 400, "--json"))
     assert data["score"] > 0.7
 
 

@@ -64,7 +64,7 @@ def evaluate(
     """
     with ExitStack() as stack:
         with open_run(run_dir) as run:  # closed before the matches: an open snapshot keeps the database from shrinking
-            environment = run.make_environment(min(matches, 256))
+            environment = run.make_environment(min(matches, run.config.evaluation_matches))
             stack.callback(environment.close)
             lineups = make_lineups(environment.spec, participants, run)
             rotated = [rotation for lineup in lineups for rotation in lineup.rotations()]
