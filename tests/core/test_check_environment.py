@@ -267,6 +267,26 @@ def test_an_invalid_specification_is_rejected(case):
         check_environment(Wrong, steps=STEPS)
 
 
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"sparse_rewards": True}, "before the end; sparse_rewards is declared, expected 0"),
+        (
+            {"roles": (attrs.evolve(ROLE, guidance=("stake", "hint")),)},
+            r"guidance names \['stake', 'hint'\]; the reward parts are \['clash', 'stake'\]",
+        ),
+    ],
+)
+def test_declared_properties_of_rewards_must_hold(changes, message):
+    """Exploiters and interfaces rely on them."""
+
+    class Wrong(Clash):
+        spec = attrs.evolve(SPEC, **changes)
+
+    with pytest.raises(ContractError, match=message):
+        check_environment(Wrong, steps=STEPS)
+
+
 def test_the_number_of_matches_must_be_the_requested_one():
     """An environment that ignores num_matches is rejected."""
     with pytest.raises(ContractError, match="num_matches is 4, expected 3"):
