@@ -94,23 +94,34 @@ def _leaves(space: Space[Any]) -> Iterable[tuple[tuple[Any, ...], Space[Any]]]:
 
 def _leaf_writer(name: str, space: Space[Any], views: Mapping[str, np.ndarray]) -> Callable[[Any], None]:
     view = views[name]
-    shape, dtype = view.shape, view.dtype
-    is_discrete = isinstance(space, spaces.Discrete)
-    held = range(0)
     if isinstance(space, spaces.Discrete):
-        held = range(int(space.start), int(space.start + space.n))
-    elif not shape and dtype.kind in "iu":
-        held = range(np.iinfo(dtype).min, np.iinfo(dtype).max + 1)
+        return _whole_writer(name, view, range(int(space.start), int(space.start + space.n)))
+    if not view.shape and view.dtype.kind in "iu":
+        return _whole_writer(name, view, range(np.iinfo(view.dtype).min, np.iinfo(view.dtype).max + 1))
+    shape, dtype = view.shape, view.dtype
 
     def write(part: Any) -> None:
-        # Discrete observations are Python integers: converting them to arrays would take as long as a step.
-        if ((type(part) is int or isinstance(part, np.integer)) and int(part) in held) or (
-            getattr(part, "dtype", None) is dtype and part.shape == shape and not is_discrete
-        ):
+        if getattr(part, "dtype", None) is dtype and part.shape == shape:
             view[...] = part
         else:
             _write_checked(name, view, part)
-            if is_discrete and view.item() not in held:
+
+    return write
+
+
+def _whole_writer(name: str, view: np.ndarray, held: range) -> Callable[[Any], None]:
+    """Return a function that writes one of some whole numbers."""
+    dtype = view.dtype
+
+    def write(part: Any) -> None:
+        # Discrete observations are integers: converting them to arrays would take as long as a step.
+        if type(part) is not int and getattr(part, "dtype", None) is dtype and not part.shape:
+            part = int(part)
+        if type(part) is int and part in held:
+            view[...] = part
+        else:
+            _write_checked(name, view, part)
+            if view.item() not in held:
                 raise ContractError(f"observation leaf {name!r}: expected {held[0]} to {held[-1]}, got {view.item()}")
 
     return write
@@ -195,6 +206,7 @@ def mask_writer(view: np.ndarray | None) -> Callable[[Any], None]:
     The function raises `ContractError` for a mask of another size, for negative numbers, such as terms to add to
     logits, and NaN, and for a mask where the first reset returned none.
     """
+    shape = None if view is None else view.shape
 
     def write(mask: Any) -> None:
         if view is None:
@@ -203,12 +215,12 @@ def mask_writer(view: np.ndarray | None) -> Callable[[Any], None]:
         elif mask is None:
             view[...] = True
         else:
-            flat = _side_by_side(mask)
+            flat = mask if getattr(mask, "shape", None) == shape else _side_by_side(mask)
             if flat is None or flat.size != view.size:
                 got = type(mask).__name__ if flat is None else flat.shape
                 raise ContractError(f"action mask: expected shape {view.shape}, one entry per choice, got {got}")
-            view[...] = flat
-            if flat.dtype.kind in "if" and np.count_nonzero(flat >= 0) != flat.size:
+            np.greater(flat, 0, out=view)
+            if np.count_nonzero(flat) != np.count_nonzero(view):
                 wrong = flat[~(flat >= 0)][0]
                 raise ContractError(
                     f"action mask: expected 0 for illegal choices and positive numbers for legal ones, got {wrong}"

@@ -134,30 +134,30 @@ class AecGame:
         """Start a match."""
         self._env.reset(seed=fold_seed(seed))
         self._match.start()
-        self._read(self._select)
+        try:
+            self._select()
+        except Exception as error:
+            self._explain(error)
+            raise
 
     def step(self) -> None:
         """Apply the action of the selected agent."""
         env = self._env
         env.step(self._match.seats[env.agent_selection].read_action())
-        self._read(self._advance)
-
-    def _read(self, read: Any) -> None:
-        """Call a method that reads the state of the game; name the agent that the game names wrongly.
-
-        Raises:
-            ContractError: The game does not keep the API of PettingZoo.
-        """
         try:
-            read()
-        except LudusError:
-            raise
+            self._advance()
         except Exception as error:
-            env = self._env
-            named = [env.agent_selection, *env.agents, *(getattr(env, "rewards", None) or {})]
-            if problem := find_unknown_agent("it names", named, self._match.seats):
-                raise ContractError(f"game {self._id!r}: {problem}") from error
+            self._explain(error)
             raise
+
+    def _explain(self, error: Exception) -> None:
+        """Raise a `ContractError` if reading the state failed because the game names an unknown agent."""
+        if isinstance(error, LudusError):
+            return
+        env = self._env
+        named = [env.agent_selection, *env.agents, *(getattr(env, "rewards", None) or {})]
+        if problem := find_unknown_agent("it names", named, self._match.seats):
+            raise ContractError(f"game {self._id!r}: {problem}") from error
 
     def _advance(self) -> None:
         env, match = self._env, self._match
@@ -221,7 +221,8 @@ class AecGame:
         agent = self._env.agent_selection
         seat = self._match.seats[agent]
         seat.observe(self._env.observe(agent), self._info(agent))
-        self._take_last_reward(agent)
+        if self._rewards_by_last:
+            self._take_last_reward(agent)
         seat.act()
 
     def _observe(self, agents: Iterable[Hashable]) -> None:
@@ -318,7 +319,8 @@ class ParallelGame:
         self._observe(observations, infos)
         if match.has_statistics:
             match.add_statistics(infos)
-        match.end_agents(terminations, truncations)
+        if any(terminations.values()) or any(truncations.values()):
+            match.end_agents(terminations, truncations)
         played = self._living
         # some environments keep dead agents
         self._living = [agent for agent in self._env.agents if agent not in match.ended]

@@ -73,12 +73,17 @@ class SeatAdapter:
             ContractError: The game returned something else.
         """
         try:
-            if self._is_nested or self._mask_in_observation:
-                _require_dict(observation)
             self._write(observation["observation"] if self._is_nested else observation)
             self._write_mask((observation if self._mask_in_observation else info).get(self._mask_key))
         except ContractError as error:
             raise ContractError(f"{self._subject}: {error}") from error
+        except (AttributeError, IndexError, KeyError, TypeError) as error:
+            if not (self._is_nested or self._mask_in_observation):
+                raise  # the info is no dict
+            got = sorted(observation) if isinstance(observation, Mapping) else type(observation).__name__
+            raise ContractError(
+                f"{self._subject}: observation: expected the dict that the space declares, got {got}"
+            ) from error
 
     def add_statistics(self, info: Mapping[str, Any]) -> None:
         """Write the statistics that an info holds.
@@ -184,8 +189,13 @@ class MatchState:
         """
         self._ticks += 1
         self._last = None
+        try:
+            if not any(rewards.values()):
+                return
+        except ValueError:
+            pass  # an array of several numbers
         for agent, reward in rewards.items():
-            if reward is not None and (type(reward) not in (int, float) or reward):
+            if reward is not None:
                 self.add_reward(agent, reward)
 
     def add_reward(self, agent: Hashable, reward: Any) -> None:
@@ -266,8 +276,3 @@ class MatchState:
 def _reject_mask(mask: Any) -> None:
     if mask is not None:
         raise ContractError("got an action mask for a Box action, which has none; remove it")
-
-
-def _require_dict(observation: Any) -> None:
-    if not isinstance(observation, Mapping):
-        raise ContractError(f"observation: expected a dict, as the space declares, got {type(observation).__name__}")
