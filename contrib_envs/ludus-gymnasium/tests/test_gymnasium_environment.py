@@ -531,3 +531,13 @@ def test_unusual_games_are_refused(make, id, change, message) -> None:
 def test_the_spec_describes_the_rule(make, options, rule) -> None:
     """`ludus check` prints it."""
     assert make("LudusCoins-v0", **options).spec.outcome_rule.startswith(rule)
+
+
+def test_only_the_first_copy_is_reset_before_the_first_match(monkeypatch, make) -> None:
+    """A reset, which shows whether there are masks, may take seconds."""
+    resets, reset = [], Ledger.reset
+    monkeypatch.setattr(Ledger, "reset", lambda self, **options: (resets.append(self), reset(self, **options))[1])
+    env = make("LudusLedger-v0", num_matches=3)
+    assert len(resets) == 1
+    env.reset(seeds(0, 1, 2))
+    assert len(resets) == 4

@@ -171,5 +171,5 @@ def test_without_a_file_every_role_has_a_player():
     """Players of several roles are named after their role."""
     assert open_setup(environment="dummy-count").players == ("main_agent",)
     setup = open_setup(environment="dummy-guess")
-    assert setup.players == tuple(role.name for role in setup.spec().roles)
+    assert setup.players == tuple(role.name for role in setup.spec.roles)
     assert len(setup.players) == 2

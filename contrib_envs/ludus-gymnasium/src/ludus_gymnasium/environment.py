@@ -139,7 +139,6 @@ class GymnasiumGame:
         self._id = config.id
         self._mask_key = config.mask_key
         self._mask_in_observation = _mask_in_observation(env.observation_space, config.mask_key)
-        self._has_mask = self._mask_in_observation or config.mask_key in self._reset(0)[1]
         self._spec = make_spec(env, config)
         self._statistics = config.statistics
         self._terminates = config.time_limit == "terminates"
@@ -165,8 +164,9 @@ class GymnasiumGame:
 
     @property
     def masked_roles(self) -> frozenset[str]:
-        """Return the roles that have action masks, which Gymnasium returns in infos."""
-        return frozenset({ROLE} if self._has_mask else ())
+        """Return the roles that have action masks, which Gymnasium returns in observations or in infos."""
+        has_mask = self._mask_in_observation or self._mask_key in self._reset(0)[1]  # a reset may take seconds
+        return frozenset({ROLE} if has_mask else ())
 
     def bind(self, arrays: MatchArrays) -> None:
         """Store the arrays of the match."""

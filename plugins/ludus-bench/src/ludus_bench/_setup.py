@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -184,6 +185,7 @@ class Setup:
         """
         return make_environment(self.config.environment, matches)
 
+    @cached_property
     def spec(self) -> EnvironmentSpec:
         """Return the specification of the environment."""
         with closing(self.environment(1)) as environment:
@@ -196,7 +198,7 @@ class Setup:
             device: Torch device of the trainer.
         """
         name, config = self._first_player()
-        role, _ = player_role(config, self.spec())
+        role, _ = player_role(config, self.spec)
         algorithm = make_algorithm(config, role, runtime=self.config.inference)
         trainer = algorithm.make_trainer(seed=seed_for(self.config.run.seed, "learner", name), device=device)
         policy = algorithm.make_policy()
@@ -210,7 +212,7 @@ class Setup:
             ConfigError: The algorithm runs no network.
         """
         _, player = self._first_player()
-        role, _ = player_role(player, self.spec())
+        role, _ = player_role(player, self.spec)
         networks = make_networks(player, role)
         if not networks:
             raise ConfigError(
@@ -229,14 +231,14 @@ class Setup:
             ConfigError: No player learns one of the roles.
         """
         config = attrs.evolve(self.config, sampling=attrs.evolve(self.config.sampling, matches=matches))
-        context = RunContext(config=config, plugins=self.plugins, run_dir=Path())
+        context = RunContext(config=config, plugins=self.plugins, run_dir=Path(), known_spec=self.spec)
         weights = {name: trainer.weights() for name, trainer in self._trainers()}
         return StandaloneSampler(context, self._seat_players(), weights)
 
     def _seat_players(self) -> tuple[str, ...]:
         """Return the player of every seat: the first one that learns its role."""
         players = []
-        for seat in self.spec().seats:
+        for seat in self.spec.seats:
             player = next((name for name, p in self.config.players.items() if p.role in ("", seat.role)), None)
             if player is None:
                 raise ConfigError(f"role {seat.role!r}: no player learns it, so its seats stay empty — add a player")
@@ -247,7 +249,7 @@ class Setup:
         return next(iter(self.config.players.items()))
 
     def _trainers(self) -> Iterator[tuple[str, Trainer]]:
-        spec = self.spec()
+        spec = self.spec
         for name, player in self.config.players.items():
             role, _ = player_role(player, spec)
             yield name, make_algorithm(player, role).make_trainer(seed=0)
