@@ -29,7 +29,7 @@ def td_target(
 
     Args:
         reward: ``[n]``, summed over the decisions of a transition.
-        discount: ``[n]``; 0 where the match terminated.
+        discount: ``[n]``; 0 where the seat terminated.
         next_target_q: ``[n, A]``, Q-values of s' by the target network.
         next_online_q: ``[n, A]``, Q-values that choose a' (double Q-learning); None: those of the target network.
         next_mask: ``[n, A] bool``, with a legal action in every row; None: all legal.

@@ -54,7 +54,7 @@ def make_rows(
 ) -> Rows:
     """Return copies of the rows of all transitions in a batch.
 
-    A transition ends after `n_step` decisions, or earlier: with its match (terminated: discount 0; truncated:
+    A transition ends after `n_step` decisions, or earlier: with its seat (terminated: discount 0; truncated:
     bootstraps from the final observation), or with its segment, at the bootstrap entry.
 
     Args:
@@ -125,7 +125,7 @@ def _sum_transitions(
 
 
 def _is_stored(trainable: np.ndarray, terminated: np.ndarray) -> np.ndarray:
-    """Return ``[T+1, N] bool``: decisions, and the entry after each unless its match terminated."""
+    """Return ``[T+1, N] bool``: decisions, and the entry after each unless its seat terminated."""
     stored = trainable.copy()
     stored[1:] |= trainable[:-1] & ~terminated[:-1]
     return stored

@@ -22,7 +22,7 @@ class Transitions(Generic[_Array]):
         action: ``[n, L] int64`` or ``[n, D] float32``.
         action_mask: ``[n, A] bool``; None for continuous actions.
         reward: ``[n] float32``, discounted sum over the decisions of the transition.
-        discount: ``[n] float32``, factor of the value of the next observation; 0 where the match terminated.
+        discount: ``[n] float32``, factor of the value of the next observation; 0 where the seat terminated.
         next_observation: Leaves ``[n, …]``; undefined where the discount is 0.
         next_privileged: Leaves ``[n, …]``; undefined where the discount is 0.
         next_action_mask: ``[n, A] bool``; undefined where the discount is 0, but with a legal choice in every row.

@@ -24,7 +24,7 @@ def intrinsic_reward(error: Tensor, *, decided: Tensor, terminated: Tensor) -> T
     """Return the intrinsic reward of each decision: the error at the observation that it led to.
 
     That is the observation of the next entry. The predictor never learns final observations, as no decision is made
-    there; so the last decision of a match gets the error at its own observation, which makes ends neither good nor bad.
+    there; so the last decision of a seat gets the error at its own observation, which makes ends neither good nor bad.
 
     Args:
         error: ``[T+1, N] float32``, the predictor's error at every observation.

@@ -69,7 +69,7 @@ def soft_target(reward: Tensor, discount: Tensor, next_value: Tensor) -> Tensor:
 
     Args:
         reward: ``[n]``, summed over the decisions of a transition.
-        discount: ``[n]``; 0 where the match terminated.
+        discount: ``[n]``; 0 where the seat terminated.
         next_value: ``[n]``, soft value of s' by the target critics.
     """
     return reward + discount * next_value
