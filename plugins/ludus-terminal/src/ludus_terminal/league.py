@@ -189,7 +189,7 @@ def plot(run: Path, *, out: Path | None, as_json: bool) -> None:
 def promote(run: Path, model: str | None, pool: str | None, *, source: str, top: int, as_json: bool) -> None:
     """Add MODEL to POOL by hand; without arguments show the candidates and their behaviour.
 
-    A run that goes on makes the change within a second; one that is stopped goes on with it when it is resumed.
+    A run that goes on makes the change at once; one that is stopped goes on with it when it is resumed.
     """
     if model is None:
         _print("promotion:CANDIDATES", run, as_json=as_json, source=source, top=top)
