@@ -228,8 +228,13 @@ class LeagueView(Protocol):
     def pool(self, name: str) -> tuple[str, ...]:
         """Return the models of a pool, oldest first; an unknown pool is empty."""
 
-    def payoff(self, participant: str, opponents: Sequence[str]) -> np.ndarray:
+    def payoff(self, participant: str, opponents: Sequence[str], *, evaluated: bool = False) -> np.ndarray:
         """Return ``[n, 3] float64``: wins, draws, losses of `participant` against each opponent.
+
+        Args:
+            participant: The participant.
+            opponents: Its opponents.
+            evaluated: Count evaluation matches only, which frozen models and anchors play without scenarios.
 
         For a live participant the counts of its earlier frozen and live weights, back to its last `Reset`, are
         included with a weight that halves with every model. So a win rate exists right after a freeze. An anchor named

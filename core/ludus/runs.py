@@ -13,9 +13,8 @@ Only `change_pool` writes. torch is imported when an agent of a model is made.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from ludus._config.run_config import load_config, read_rating
 from ludus._config.sections import RunConfig
 from ludus._league.league import League
-from ludus._league.pool_requests import PoolRequests, write_request
+from ludus._league.pool_requests import change_pool
 from ludus._league.statistics import Score, score
 from ludus._plugins.manager import Plugins, load_plugins
 from ludus._run.context import RunContext
@@ -32,11 +31,11 @@ from ludus._run.metrics import earlier_models, read_metrics, spread_evenly
 from ludus._run.worker_factories import make_anchor_agent, make_model_agent
 from ludus._sampling.evaluation import play_matches
 from ludus._seeding import match_seeds
-from ludus._store.database import DATABASE, RunInUse, wrap_database_errors
+from ludus._store.database import DATABASE, wrap_database_errors
 from ludus._store.model_files import check_model, load_arrays, load_checkpoint, load_manifest
 from ludus._store.store import Store
 from ludus._store.tables import PoolRecord
-from ludus.errors import ConfigError, ModelError, RunError, StoreError
+from ludus.errors import ConfigError, ModelError
 from ludus.installed import can_make, default_agents, only_role, select_agent
 from ludus.lineup import Participant
 from ludus.records import Fixture, FixtureRecord, MatchRecord, ModelRecord
@@ -47,10 +46,8 @@ if TYPE_CHECKING:
     from ludus._messaging.messages import Checkpoint
     from ludus.agent import Agent
     from ludus.environment import Environment, EnvironmentSpec, Seat
-    from ludus.matchmaker import LeagueView, PoolChange
+    from ludus.matchmaker import LeagueView
     from ludus.metrics import Metric
-
-_POLL_S = 0.1  # between two looks for an answer to a requested change
 
 __all__ = [
     "Fixture",
@@ -321,45 +318,3 @@ def _scripted_agent(run: Run, name: str, spec: EnvironmentSpec, role: str) -> Ag
     if name in run.league.anchors:
         return make_anchor_agent(run.config, name, role, spec)
     return make_agent(select_agent(run.plugins, name), spec, role)
-
-
-def change_pool(folder: str | Path, change: PoolChange, *, timeout_s: float = 60.0) -> bool:
-    """Add a model to a pool of a run, or remove it.
-
-    While a run goes on, only its coordinator writes the league: a file in the run folder requests the change, and this
-    function waits until the coordinator has committed it. A stopped run is changed here; it goes on with the changed
-    pool when it is resumed.
-
-    Args:
-        folder: The run folder.
-        change: The change.
-        timeout_s: Seconds to wait for the coordinator.
-
-    Returns:
-        Whether the pool has changed.
-
-    Raises:
-        RunError: The folder holds no run, or the coordinator did not answer in time; the request is kept then.
-        StoreError: The model is unknown, or the league is damaged.
-    """
-    path = Path(folder)
-    with Store.read(path) as store:
-        league = League.of(store)
-        if change.model not in league.models:
-            raise StoreError(f"pool {change.pool}: {change.model!r} is not a frozen model of this league")
-        if (change.model in league.pool(change.pool)) == change.enters:
-            return False
-    request, deadline_s = write_request(path, change), time.monotonic() + timeout_s
-    while request.exists():
-        with suppress(RunInUse), wrap_database_errors(path / DATABASE), Store.open(path) as store:
-            requests = PoolRequests(League.of(store))
-            requests.apply()
-            store.commit()
-            requests.acknowledge()
-        if time.monotonic() > deadline_s:
-            raise RunError(
-                f"{path}: the run has not answered within {timeout_s:.0f} s; the change is requested by {request}, and "
-                f"is made as soon as the run answers or is resumed — delete this file to withdraw it"
-            )
-        time.sleep(_POLL_S)
-    return True

@@ -31,11 +31,10 @@ def league(tmp_path):
         yield League(store, players=players, anchors=("random",), seats=SEATS)
 
 
-def play(league, a, b, points):
+def play(league, a, b, points, *, kind="train"):
     """Play a fixture of a against b; `points` are those of a, one number per match."""
-    planned = Fixture(
-        id=0, kind="train", player="main", participants=(a, b), seed=1, matches=len(points), reason="test"
-    )
+    player = "main" if kind == "train" else ""
+    planned = Fixture(id=0, kind=kind, player=player, participants=(a, b), seed=1, matches=len(points), reason="test")
     points = np.asarray(points, np.float32)
     arrays = {"number": np.arange(len(points)), "ticks": np.ones(len(points), np.int32)}
     outcome = np.stack([points, 1 - points], axis=1)
@@ -47,6 +46,25 @@ def freeze(league, player="main", **manifest):
     number = 1 + len(league.players[player].models)
     digest = f"{len(league.models) + 1:064x}"
     return league.freeze(player, hash=digest, decisions=100 * number, version=number, manifest=manifest)
+
+
+# -- evaluation matches ------------------------------------------------------------------------------------------------
+
+
+def test_evaluation_matches_are_counted_apart(league):
+    """Those of frozen models, which live weights inherit with a weight that halves with every model."""
+    freeze(league)
+    play(league, "main@1", "random", [1, 1, 0, 0.5], kind="eval")
+    play(league, "main@1+", "random", [1, 1, 1])
+    assert league.payoff("main@1", ["random"], evaluated=True).tolist() == [[2, 1, 1]]
+    assert league.payoff("main@1+", ["random"], evaluated=True).tolist() == [[2, 1, 1]]
+    assert league.payoff("main@1+", ["random"]).tolist() == [[5, 1, 1]]
+    freeze(league)
+    play(league, "main@2", "random", [0, 0], kind="eval")
+    assert league.payoff("main@2+", ["random"], evaluated=True).tolist() == [[1, 0.5, 2.5]]
+    league.store.commit()
+    again = League.of(league.store)
+    assert again.payoff("main@2+", ["random"], evaluated=True).tolist() == [[1, 0.5, 2.5]]
 
 
 # -- total counts -----------------------------------------------------------------------------------------------------

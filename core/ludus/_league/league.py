@@ -80,10 +80,7 @@ class League:
         self.elapsed_s = store.counters().get("elapsed_s", 0.0)
         self.budget = budget or TrainingBudget()
         self._anchors_by_side = anchors_by_side(anchors, seats)
-        self._payoffs = Payoffs(
-            lambda participant: inherited_weights(participant, self.players, self._anchors_by_side),
-            sums=self._anchors_by_side,
-        )
+        self._payoffs, self._evaluations = (Payoffs(self._counted, sums=self._anchors_by_side) for _ in range(2))
         self._ratings: RatingTable = _NoRatings()
         if ratings is not None:
             self._ratings = ratings(anchors=self.rated_anchors, seats=seats, sides=self.sides)
@@ -103,6 +100,11 @@ class League:
             ratings=ratings,
         )
 
+    def _counted(self, participant: str) -> list[tuple[str, float]]:
+        """Return the participants whose matches count for one: an anchor's on all sides, or inherited ones."""
+        sides = [(name, 1.0) for name in self._anchors_by_side.get(participant, ())]
+        return sides or inherited_weights(participant, self.players)
+
     def _load(self) -> None:
         self.roster.add_models(self.store.models.records())
         for record in self.store.pools.records():
@@ -111,6 +113,7 @@ class League:
         for (kind, a, b), count in self.store.payoffs.totals().items():
             self._payoffs.add(a, b, count)
             if _is_rated(kind, a, b):
+                self._evaluations.add(a, b, count)
                 self._ratings.add(a, b, count)
         self._behaviour.add(self.store.behaviour.totals())
         self._ratings.replay(0, self.store.matches.records(kind="eval"))
@@ -152,14 +155,14 @@ class League:
         """Return the models of a pool, oldest first; an unknown pool is empty."""
         return tuple(self.pools.get(name, ()))
 
-    def payoff(self, participant: str, opponents: Sequence[str]) -> np.ndarray:
+    def payoff(self, participant: str, opponents: Sequence[str], *, evaluated: bool = False) -> np.ndarray:
         """Return ``[n, 3] float64``: wins, draws and losses of `participant` against each opponent.
 
         For a live participant the counts of its earlier weights (frozen and live) are included, back to its player's
         last reset; their weight halves with every model. This holds for both sides, so ``payoff(a, [b])`` always
         mirrors ``payoff(b, [a])``.
         """
-        return self._payoffs.payoff(participant, opponents)
+        return (self._evaluations if evaluated else self._payoffs).payoff(participant, opponents)
 
     def recent(self, player: str, opponents: Sequence[str]) -> np.ndarray:
         """Return ``[n, 3] float64``: recent wins, draws and losses of a player's live weights.
@@ -221,6 +224,7 @@ class League:
         for (kind, a, b), count in recorded.payoffs.items():
             self._payoffs.add(a, b, count)
             if _is_rated(kind, a, b):
+                self._evaluations.add(a, b, count)
                 self._ratings.add(a, b, count)
             if a.endswith("+") and self.roster.is_current(a) and self.roster.is_current(b):
                 self._payoffs.add_recent(parse(a).player, live_player(b), count)

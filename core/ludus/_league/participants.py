@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
 
 from attrs import frozen
 
@@ -53,16 +52,12 @@ def anchors_by_side(anchors: Sequence[str], seats: Sequence[Seat]) -> dict[str, 
     return {anchor: names for anchor, names in by_anchor.items() if names != (anchor,)}
 
 
-def inherited_weights(
-    participant: str, players: Mapping[str, PlayerView], by_side: Mapping[str, Sequence[str]] = MappingProxyType({})
-) -> list[tuple[str, float]]:
+def inherited_weights(participant: str, players: Mapping[str, PlayerView]) -> list[tuple[str, float]]:
     """Return the participants whose matches count for a participant, each with its weight.
 
-    These are the participant itself, an anchor on every side (`anchors_by_side`) and, for live weights, the earlier
-    frozen and live weights back to the last reset of their player. The weight halves with every model.
+    These are the participant itself and, for a live one, its earlier frozen and live weights back to the last reset of
+    its player. The weight halves with every model.
     """
-    if participant in by_side:
-        return [(name, 1.0) for name in by_side[participant]]
     name = parse(participant)
     if not name.live or name.number is None:
         return [(participant, 1.0)]

@@ -13,17 +13,21 @@ import math
 import os
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 
 from attrs import asdict, define, field
 
 from ludus._league.league import League
+from ludus._store.database import DATABASE, RunInUse, wrap_database_errors
 from ludus._store.model_files import write_durably
-from ludus.errors import StoreError
+from ludus._store.store import Store
+from ludus.errors import RunError, StoreError
 from ludus.matchmaker import PoolChange
 
 _FOLDER = "requests"
 _INTERVAL_S = 0.5  # between two looks into the folder
+_POLL_S = 0.1  # between two looks for an answer
 _META = "applied_requests"  # names of applied requests whose files may still exist
 
 _log = logging.getLogger(__name__)
@@ -81,3 +85,45 @@ class PoolRequests:
             self.league.apply([PoolChange(**json.loads(path.read_bytes()))])
         except (ValueError, TypeError, StoreError) as error:
             _log.warning("ignored the request %s: %s", path, error)
+
+
+def change_pool(folder: str | Path, change: PoolChange, *, timeout_s: float = 60.0) -> bool:
+    """Add a model to a pool of a run, or remove it.
+
+    While a run goes on, only its coordinator writes the league: a file in the run folder requests the change, and this
+    function waits until the coordinator has committed it. A stopped run is changed here; it goes on with the changed
+    pool when it is resumed.
+
+    Args:
+        folder: The run folder.
+        change: The change.
+        timeout_s: Seconds to wait for the coordinator.
+
+    Returns:
+        Whether the pool has changed.
+
+    Raises:
+        RunError: The folder holds no run, or the coordinator did not answer in time; the request is kept then.
+        StoreError: The model is unknown, or the league is damaged.
+    """
+    path = Path(folder)
+    with Store.read(path) as store:
+        league = League.of(store)
+        if change.model not in league.models:
+            raise StoreError(f"pool {change.pool}: {change.model!r} is not a frozen model of this league")
+        if (change.model in league.pool(change.pool)) == change.enters:
+            return False
+    request, deadline_s = write_request(path, change), time.monotonic() + timeout_s
+    while request.exists():
+        with suppress(RunInUse), wrap_database_errors(path / DATABASE), Store.open(path) as store:
+            requests = PoolRequests(League.of(store))
+            requests.apply()
+            store.commit()
+            requests.acknowledge()
+        if time.monotonic() > deadline_s:
+            raise RunError(
+                f"{path}: the run has not answered within {timeout_s:.0f} s; the change is requested by {request}, and "
+                f"is made as soon as the run answers or is resumed — delete this file to withdraw it"
+            )
+        time.sleep(_POLL_S)
+    return True

@@ -40,7 +40,7 @@ def play_final_evaluation(
     spec, league, matches = run.spec, coordinator.league, run.config.evaluation.final_matches
     rotations = spec.num_teams if coordinator.evaluation.rotates_teams else 1
     matches_per_fixture = -(-matches // rotations)
-    pairs = _pairs_to_play(league, matches_per_fixture) if spec.num_teams > 1 and matches else []
+    pairs = _pairs_to_play(league, matches_per_fixture)
     if not pairs or stop():
         return
     num_matches = min(rotations * matches_per_fixture, run.config.evaluation_matches)
@@ -99,6 +99,8 @@ def _seat_all_teams(league: League, first: str, opponent: str) -> tuple[str, ...
 
 def _pairs_to_play(league: League, matches: int) -> list[tuple[str, str, tuple[str, ...]]]:
     """Return the pairs whose final matches have not been played by an earlier session, with their seating by team."""
+    if league.num_teams < 2 or not matches:
+        return []
     fixtures = (record.fixture for record in league.store.fixtures.records(kind="eval") if record.played)
     played = {f.participants for f in fixtures if (f.reason, f.matches) == (_REASON, matches)}
     pairs = []

@@ -6,6 +6,7 @@ import copy
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import product
+from typing import TypeAlias
 
 import attrs
 import numpy as np
@@ -49,6 +50,9 @@ def _by_name(players: Iterable[PlayerView] | Mapping[str, PlayerView]) -> dict[s
     return {view.name: view for view in (players.values() if isinstance(players, Mapping) else players)}
 
 
+_Results: TypeAlias = "Mapping[tuple[str, str], tuple[float, float, float]]"
+
+
 @frozen(kw_only=True)
 class FakeLeague:
     """A `LeagueView` of plain data, to test matchmakers without matches.
@@ -58,6 +62,7 @@ class FakeLeague:
         anchors: Names of anchors.
         results: Wins, draws and losses by pair; the reverse pair has the reverse result. Live participants inherit
             results as in `LeagueView.payoff`.
+        evaluations: The same of evaluation matches only.
         pools: Models by pool, oldest first; the pool of a player has all of its models unless it is given.
         anchor_teams: Team of each anchor that cannot play in any team.
         ratings: Rating by participant; default: (0, 1) with 0 matches.
@@ -72,6 +77,7 @@ class FakeLeague:
     players: Mapping[str, PlayerView] = field(converter=_by_name)
     anchors: tuple[str, ...] = ()
     results: Mapping[tuple[str, str], tuple[float, float, float]] = field(factory=dict)
+    evaluations: Mapping[tuple[str, str], tuple[float, float, float]] = field(factory=dict)
     pools: Mapping[str, tuple[str, ...]] = field(factory=dict)
     anchor_teams: Mapping[str, int] = field(factory=dict)
     ratings: Mapping[str, Rating] = field(factory=dict)
@@ -104,30 +110,22 @@ class FakeLeague:
             return self.pools[name]
         return self.players[name].models if name in self.players else ()
 
-    def payoff(self, participant: str, opponents: Sequence[str]) -> np.ndarray:
+    def payoff(self, participant: str, opponents: Sequence[str], *, evaluated: bool = False) -> np.ndarray:
         """Return ``[n, 3] float64``: wins, draws and losses, with the inherited results of live participants."""
-        return np.array([self._payoff(participant, opponent) for opponent in opponents]).reshape(-1, 3)
+        results = self.evaluations if evaluated else self.results
+        return np.array([self._payoff(participant, opponent, results) for opponent in opponents]).reshape(-1, 3)
 
     def recent(self, player: str, opponents: Sequence[str]) -> np.ndarray:
         """Return the results of the live participant without inherited ones."""
         live = self.players[player].live
-        return np.array([self._counts(live, opponent) for opponent in opponents], np.float64).reshape(-1, 3)
+        return np.array([_counts(self.results, live, opponent) for opponent in opponents], np.float64).reshape(-1, 3)
 
-    def _payoff(self, one: str, other: str) -> np.ndarray:
+    def _payoff(self, one: str, other: str, results: _Results) -> np.ndarray:
         total = np.zeros(3)
         if one != other:
             for (a, x), (b, y) in product(inherited_weights(one, self.players), inherited_weights(other, self.players)):
-                total += x * y * np.array(self._counts(a, b))
+                total += x * y * np.array(_counts(results, a, b))
         return total
-
-    def _counts(self, one: str, other: str) -> tuple[float, float, float]:
-        for a, b in ((one, other), (one.rpartition("=")[2], other.rpartition("=")[2])):  # results of all sides, too
-            if (a, b) in self.results:
-                return self.results[a, b]
-            if (b, a) in self.results:
-                wins, draws, losses = self.results[b, a]
-                return losses, draws, wins
-        return 0.0, 0.0, 0.0
 
     def rating(self, participant: str) -> Rating:
         """Return the rating of a participant, or the default."""
@@ -145,6 +143,16 @@ class FakeLeague:
         side, _, anchor = participant.rpartition("=")
         teams = {view.role: view.team for view in self.players.values()}
         return teams.get(side, self.anchor_teams.get(anchor))
+
+
+def _counts(results: _Results, one: str, other: str) -> tuple[float, float, float]:
+    for a, b in ((one, other), (one.rpartition("=")[2], other.rpartition("=")[2])):  # results of all sides, too
+        if (a, b) in results:
+            return results[a, b]
+        if (b, a) in results:
+            wins, draws, losses = results[b, a]
+            return losses, draws, wins
+    return 0.0, 0.0, 0.0
 
 
 def fake_leagues() -> dict[str, FakeLeague]:

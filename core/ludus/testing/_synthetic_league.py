@@ -91,6 +91,7 @@ class SyntheticLeague:
     reasons: list[str] = field(init=False, factory=list)
     _views: dict[str, PlayerView] = field(init=False, factory=dict)
     _payoffs: Payoffs = field(init=False)
+    _evaluations: Payoffs = field(init=False)
     _rng: np.random.Generator = field(init=False)
     _frozen_s: dict[str, float] = field(init=False, factory=dict)
     _freeze_reasons: dict[str, str] = field(init=False, factory=dict)
@@ -98,8 +99,8 @@ class SyntheticLeague:
 
     def __attrs_post_init__(self) -> None:
         self._rng = np.random.default_rng(self.seed)
-        self._scheduler = ShareScheduler(assigned=dict.fromkeys(self.setup, 0.0))
-        self._payoffs, self.players = Payoffs(lambda name: inherited_weights(name, self._views)), self._views
+        self._scheduler, self.players = ShareScheduler(assigned=dict.fromkeys(self.setup, 0.0)), self._views
+        self._payoffs, self._evaluations = (Payoffs(lambda name: inherited_weights(name, self._views)) for _ in "12")
         self.anchors = self.rated_anchors = tuple(self.anchor_strategies)
         self.strategies |= self.anchor_strategies
         for name, player in self.setup.items():
@@ -134,9 +135,9 @@ class SyntheticLeague:
         """Return the models of a pool, oldest first."""
         return tuple(self.pools.get(name, ()))
 
-    def payoff(self, participant: str, opponents: Sequence[str]) -> np.ndarray:
+    def payoff(self, participant: str, opponents: Sequence[str], *, evaluated: bool = False) -> np.ndarray:
         """Return ``[n, 3] float64``: wins, draws and losses, inherited as in a real league."""
-        return self._payoffs.payoff(participant, opponents)
+        return (self._evaluations if evaluated else self._payoffs).payoff(participant, opponents)
 
     def recent(self, player: str, opponents: Sequence[str]) -> np.ndarray:
         """Return ``[n, 3] float64``: recent wins, draws and losses."""
@@ -240,6 +241,8 @@ class SyntheticLeague:
         count = np.array([wins, 0, self.matches - wins])
         for a, b, result in ((one, other, count), (other, one, count[::-1])):
             self._payoffs.add(a, b, result)
+            if rated:
+                self._evaluations.add(a, b, result)
             if a.endswith("+"):
                 self._payoffs.add_recent(live_player(a), live_player(b), result)
             if self.ratings is not None and rated and not (a.endswith("+") or b.endswith("+")):

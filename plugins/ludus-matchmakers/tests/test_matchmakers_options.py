@@ -26,7 +26,15 @@ RULES = {component.name: component for component in ludus_register_rules()}
 
 # -- as written in TOML, and as it reaches the objects ---------------------------------------------------------------
 
-KEEPING = {"capacity": 7, "enough_matches": 8, "recent_models": 9, "long_s": 10.0, "long_models": 11}
+KEEPING = {
+    "capacity": 7,
+    "enough_matches": 8,
+    "recent_models": 9,
+    "long_s": 10.0,
+    "long_models": 11,
+    "pool_matches": 12,
+    "pool_budget": 13,
+}
 
 SCREENING = {
     "players": ("a",),
@@ -44,7 +52,7 @@ def alphastar_main():
     """Return its three parts; limits and exponents are those of the league of AlphaStar, not options."""
     parts = {
         "self-play": Curriculum(("a",), below=0.3, share=1.0, prior_matches=6.0, **KEEPING),
-        "pfsp": PFSP(("best",), p=2.0, prior_matches=6.0, **KEEPING),
+        "pfsp": PFSP(("best",), p=2.0, prior_matches=6.0, results="evaluation", **KEEPING),
         "forgotten": Forgotten(("a",), exploiters=("b",), prior_matches=6.0, **KEEPING),
     }
     return Mixture(parts=parts, weights={"self-play": 0.1, "pfsp": 0.2, "forgotten": 0.3}, **KEEPING)
@@ -53,8 +61,15 @@ def alphastar_main():
 BUILT_MATCHMAKERS = {
     "against-anchors": ({"against": ("bot",), **KEEPING}, Anchors(("bot",), **KEEPING)),
     "alphastar-league-exploiter": (
-        {"pools": ("best",), "prior_matches": 6.0, **KEEPING},
-        PFSP(("best",), weighting="capped", prior_matches=6.0, label="alphastar-league-exploiter", **KEEPING),
+        {"pools": ("best",), "prior_matches": 6.0, "results": "evaluation", **KEEPING},
+        PFSP(
+            ("best",),
+            weighting="capped",
+            prior_matches=6.0,
+            results="evaluation",
+            label="alphastar-league-exploiter",
+            **KEEPING,
+        ),
     ),
     "alphastar-main": (
         {
@@ -65,6 +80,7 @@ BUILT_MATCHMAKERS = {
             "pfsp": 0.2,
             "forgotten": 0.3,
             "prior_matches": 6.0,
+            "results": "evaluation",
             **KEEPING,
         },
         alphastar_main(),
@@ -91,8 +107,8 @@ BUILT_MATCHMAKERS = {
     ),
     "latest-self-play": ({"against": ("a",), **KEEPING}, LatestSelfPlay(("a",), **KEEPING)),
     "minimax-main": (
-        {"pools": ("best",), "uniform": 0.3, "prior_matches": 6.0, **KEEPING},
-        PFSP(("best",), uniform=0.3, prior_matches=6.0, label="minimax-main", **KEEPING),
+        {"pools": ("best",), "uniform": 0.3, "prior_matches": 6.0, "results": "evaluation", **KEEPING},
+        PFSP(("best",), uniform=0.3, prior_matches=6.0, results="evaluation", label="minimax-main", **KEEPING),
     ),
     "mixture": (
         {"weights": {"pfsp": 1.0, "nash": 2.0}, **KEEPING},
@@ -107,8 +123,16 @@ BUILT_MATCHMAKERS = {
         Nash(("best",), models=4, prior_matches=6.0, **KEEPING),
     ),
     "pfsp": (
-        {"pools": ("best",), "weighting": "even", "p": 3.0, "uniform": 0.3, "prior_matches": 6.0, **KEEPING},
-        PFSP(("best",), weighting="even", p=3.0, uniform=0.3, prior_matches=6.0, **KEEPING),
+        {
+            "pools": ("best",),
+            "weighting": "even",
+            "p": 3.0,
+            "uniform": 0.3,
+            "prior_matches": 6.0,
+            "results": "training",
+            **KEEPING,
+        },
+        PFSP(("best",), weighting="even", p=3.0, uniform=0.3, prior_matches=6.0, results="training", **KEEPING),
     ),
     "rating-mixture": (
         {"weights": {"uncertain": 1.0, "nash": 2.0}, **KEEPING},
@@ -146,8 +170,18 @@ BUILT_RULES = {
             "behind": 0.3,
             "ahead": 0.4,
             "enough_matches": 5,
+            "results": "training",
         },
-        ADA(players=("a", "b"), hard=("b",), low=0.1, high=0.2, behind=0.3, ahead=0.4, enough_matches=5),
+        ADA(
+            players=("a", "b"),
+            hard=("b",),
+            low=0.1,
+            high=0.2,
+            behind=0.3,
+            ahead=0.4,
+            enough_matches=5,
+            results="training",
+        ),
     ),
     "alphastar": (
         {

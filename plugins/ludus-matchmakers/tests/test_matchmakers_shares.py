@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import attrs
 import numpy as np
 import pytest
@@ -252,6 +254,7 @@ def test_rating_matches_end_after_enough_matches():
     """`enough_matches` and `recent_models` limit the rating matches."""
     rated = {("main@3", "main@2"): (4, 0, 0), ("main@2", "main@1"): (4, 0, 0)}
     league = FakeLeague(players=[MAIN], results=rated)
-    assert LatestSelfPlay(enough_matches=4, recent_models=1).next_evaluation(league, rng()) is None
-    assert LatestSelfPlay(enough_matches=5, recent_models=1).next_evaluation(league, rng()) == ("main@3", "main@2")
-    assert LatestSelfPlay(enough_matches=4, recent_models=2).next_evaluation(league, rng()) == ("main@3", "main@1")
+    rater = partial(LatestSelfPlay, pool_matches=0)
+    assert rater(enough_matches=4, recent_models=1).next_evaluation(league, rng()) is None
+    assert rater(enough_matches=5, recent_models=1).next_evaluation(league, rng()) == ("main@3", "main@2")
+    assert rater(enough_matches=4, recent_models=2).next_evaluation(league, rng()) == ("main@3", "main@1")

@@ -10,7 +10,7 @@ from ludus.errors import ConfigError
 from ludus.matchmaker import LeagueView
 from ludus.rule import Share
 
-from ludus_matchmakers.balance import recent_win_rate
+from ludus_matchmakers.balance import evaluated_win_rate, recent_win_rate
 from ludus_matchmakers.tools import check_players
 
 
@@ -24,9 +24,11 @@ class ADA:
 
     The other side has the ratio 1 - r. For more sides, v is the mean win rate of the others. Every hard side has a
     ratio by that equation; ratios are scaled down where their sum is above `high`. The sides that are not hard divide
-    the rest in proportion to their present ratios. A win rate is the recent one of a side's live weights against the
-    live weights of all other sides. Ratios divide the shares of the named players; shares of other players do not
-    change.
+    the rest in proportion to their present ratios. A win rate is the mean one of a side's frozen models, the newest
+    counting most, against the models of the pools of all other sides in evaluation matches: "the evaluation results of
+    the current model", which no scenario has changed. With ``results = "training"``, and while a side has too few
+    evaluation matches, it is the recent one of its live weights against the live weights of the others. Ratios divide
+    the shares of the named players; shares of other players do not change.
 
     Args:
         players: Players of the sides; empty: all players.
@@ -35,7 +37,8 @@ class ADA:
         high: Maximum ratio of the hard sides together.
         behind: Factor of the difference of win rates while a hard side is behind.
         ahead: Factor while it is ahead.
-        enough_matches: Recent matches of every hard side below which nothing changes.
+        enough_matches: Matches of every hard side below which nothing changes.
+        results: ``"evaluation"`` or ``"training"``.
     """
 
     players: Sequence[str] = ()
@@ -45,6 +48,7 @@ class ADA:
     behind: float = 0.25
     ahead: float = 1.0
     enough_matches: float = 50
+    results: str = "evaluation"
 
     def decide(self, league: LeagueView, rng: np.random.Generator) -> list[Share]:  # noqa: ARG002 - the contract
         """Return the shares that change; the sum over the sides stays the same.
@@ -72,11 +76,13 @@ class ADA:
         return hard
 
     def _win_rates(self, league: LeagueView, sides: Sequence[str], hard: Sequence[str]) -> dict[str, float]:
-        """Return the recent win rate of every side; empty while a hard side has too few matches."""
-        recent = {side: recent_win_rate(league, side, [other for other in sides if other != side]) for side in sides}
-        if any(recent[side][1] < self.enough_matches for side in hard):
-            return {}
-        return {side: rate for side, (rate, _) in recent.items()}
+        """Return the win rate of every side; empty while a hard side has too few matches."""
+        measures = (evaluated_win_rate, recent_win_rate) if self.results == "evaluation" else (recent_win_rate,)
+        for measure in measures:
+            rates = {side: measure(league, side, [other for other in sides if other != side]) for side in sides}
+            if all(rates[side][1] >= self.enough_matches for side in hard):
+                return {side: rate for side, (rate, _) in rates.items()}
+        return {}
 
     def _update(
         self, ratios: Mapping[str, float], win_rates: Mapping[str, float], hard: Sequence[str]

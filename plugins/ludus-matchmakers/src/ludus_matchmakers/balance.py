@@ -27,6 +27,18 @@ def recent_win_rate(league: LeagueView, player: str, others: Sequence[str]) -> t
     return float(win_rates(counts)[0]), float(counts.sum())
 
 
+def evaluated_win_rate(league: LeagueView, player: str, others: Sequence[str]) -> tuple[float, float]:
+    """Return the mean win rate of a player against the models of the pools of others, and the number of matches.
+
+    Evaluation matches of its frozen models count, those of a model half as much as those of the next one [AET §3.3].
+    The win rates against all models that were met have equal weight.
+    """
+    models = tuple(dict.fromkeys(model for other in others for model in league.pool(other)))
+    counts = league.payoff(league.players[player].live, models, evaluated=True)
+    met = counts[counts.sum(axis=1) > 0]
+    return (float(win_rates(met).mean()), float(met.sum())) if len(met) else (0.5, 0.0)
+
+
 def newest_win_rate(
     league: LeagueView, player: str, others: Sequence[str], *, models: int, since_s: float | None = None
 ) -> tuple[float, float]:

@@ -26,6 +26,8 @@ class PoolKeeper:
         recent_models: Recent models that each new model is rated against.
         long_s: Seconds of training between two models that enter ``PLAYER/long``; 0: no limit by time.
         long_models: Models between two models that enter ``PLAYER/long``; 0: no limit by models.
+        pool_matches: Rating matches that a player needs against each model of the opposing pool; 0: none.
+        pool_budget: Rating matches of a new model against the opposing pool, at most.
     """
 
     capacity: int = field(default=500, kw_only=True)
@@ -33,10 +35,19 @@ class PoolKeeper:
     recent_models: int = field(default=5, kw_only=True)
     long_s: float = field(default=0.0, kw_only=True)
     long_models: int = field(default=0, kw_only=True)
+    pool_matches: int = field(default=20, kw_only=True)
+    pool_budget: int = field(default=200, kw_only=True)
 
     def next_evaluation(self, league: LeagueView, rng: np.random.Generator) -> tuple[str, ...] | None:
         """Return the pair with the fewest matches."""
-        return least_certain_pair(league, rng, enough_matches=self.enough_matches, recent_models=self.recent_models)
+        return least_certain_pair(
+            league,
+            rng,
+            enough_matches=self.enough_matches,
+            recent_models=self.recent_models,
+            pool_matches=self.pool_matches,
+            pool_budget=self.pool_budget,
+        )
 
     def on_model_frozen(self, league: LeagueView, player: str, model: str) -> Sequence[PoolChange]:
         """Add the model to the pool of its player, which the oldest leave, and to ``PLAYER/long`` if it is due."""

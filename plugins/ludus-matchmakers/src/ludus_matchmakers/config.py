@@ -16,6 +16,11 @@ _POOLS = (
     "players; own/long, */superior and so on; anchors: all anchors; empty: own."
 )
 _PRIOR = "Weight of the Beta prior with mean ½ of every win rate, in matches."
+_RESULTS = (
+    "Matches that win rates come from: evaluation: rating matches of the player's frozen models, without scenarios, as "
+    "in AET, and all matches where there are none; training: all matches."
+)
+RESULTS = one_of("evaluation", "training")
 _MAIN = "Main agents to meet; empty: itself in a symmetric game, all players of the other side otherwise."
 
 
@@ -52,6 +57,15 @@ class MatchmakerConfig:
         0,
         at_least(0),
         help="Models between two models that enter the pool PLAYER/long; 0: no such pool, unless by long_s.",
+    )
+    pool_matches: int = option(
+        20,
+        at_least(0),
+        help="Rating matches that a player needs against each model of the opposing pool, for win rates of evaluation; "
+        "those of its earlier models count half per newer model. 0: none.",
+    )
+    pool_budget: int = option(
+        200, at_least(0), help="Rating matches of a new model against the opposing pool, at most; 0: none."
     )
 
 
@@ -95,6 +109,7 @@ class PFSPConfig(MatchmakerConfig):
         0.0, between(0.0, 1.0), help="Share of fixtures in which all models have equal probability."
     )
     prior_matches: float = option(2.0, at_least(0.0), help=_PRIOR)
+    results: str = option("evaluation", RESULTS, help=_RESULTS)
 
 
 @frozen(kw_only=True)
@@ -108,6 +123,7 @@ class MinimaxMainConfig(MatchmakerConfig):
         0.1, between(0.0, 1.0), help="Share of fixtures in which all models have equal probability; the paper uses 0.1."
     )
     prior_matches: float = option(2.0, at_least(0.0), help=_PRIOR)
+    results: str = option("training", RESULTS, help=_RESULTS)
 
 
 @frozen(kw_only=True)
@@ -193,6 +209,7 @@ class AlphaStarMainConfig(MatchmakerConfig):
         help="Weight of matches against forgotten models and exploiters; self-play if there are none.",
     )
     prior_matches: float = option(2.0, at_least(0.0), help=_PRIOR)
+    results: str = option("training", RESULTS, help=_RESULTS)
 
 
 @frozen(kw_only=True)
@@ -201,6 +218,7 @@ class LeagueExploiterConfig(MatchmakerConfig):
 
     pools: tuple[str, ...] = option(("*",), help=_POOLS)
     prior_matches: float = option(2.0, at_least(0.0), help=_PRIOR)
+    results: str = option("training", RESULTS, help=_RESULTS)
 
 
 @frozen(kw_only=True)

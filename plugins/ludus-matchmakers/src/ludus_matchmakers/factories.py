@@ -50,7 +50,7 @@ def alphastar_main(config: options.AlphaStarMainConfig, *, build: _Build) -> Mat
     prior, kept = config.prior_matches, option_arguments(config, options.MatchmakerConfig)
     parts: dict[str, Matchmaker] = {
         "self-play": Curriculum(config.against, below=0.3, share=1.0, prior_matches=prior, **kept),
-        "pfsp": PFSP(config.pools, p=2.0, prior_matches=prior, **kept),
+        "pfsp": PFSP(config.pools, p=2.0, prior_matches=prior, results=config.results, **kept),
         "forgotten": Forgotten(config.against, exploiters=config.exploiters, prior_matches=prior, **kept),
     }
     weights = {"self-play": config.self_play, "pfsp": config.pfsp, "forgotten": config.forgotten}

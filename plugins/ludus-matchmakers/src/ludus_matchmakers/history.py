@@ -9,7 +9,14 @@ from attrs import define, field
 from ludus.matchmaker import LeagueView, Pairing
 
 from ludus_matchmakers.common import PoolKeeper
-from ludus_matchmakers.tools import choose_uniformly, fallback_opponents, pair_every_team, pool_opponents, win_rates
+from ludus_matchmakers.tools import (
+    choose_uniformly,
+    fallback_opponents,
+    pair_every_team,
+    pool_opponents,
+    win_rate_counts,
+    win_rates,
+)
 
 #: Chooses one of some models, and returns it with the reason.
 _Choose = Callable[[Sequence[str]], tuple[str, str]]
@@ -56,6 +63,8 @@ class PFSP(PoolKeeper):
         p: Exponent of the hard weighting.
         uniform: Share of the fixtures in which all models have equal probability.
         prior_matches: Weight of the prior of every win rate, in matches.
+        results: ``"evaluation"`` or ``"training"``, see `ludus_matchmakers.tools.win_rate_counts`. AET has a new model
+            play n matches against every model of the opposing pool [AET §3.3].
         label: Name of the matchmaker in reasons.
     """
 
@@ -64,13 +73,15 @@ class PFSP(PoolKeeper):
     p: float = field(default=1.0, kw_only=True)
     uniform: float = field(default=0.0, kw_only=True)
     prior_matches: float = field(default=2.0, kw_only=True)
+    results: str = field(default="evaluation", kw_only=True)
     label: str = field(default="pfsp", kw_only=True)
 
     def next_fixture(self, league: LeagueView, player: str, rng: np.random.Generator) -> Pairing:
         """Return frozen opponents."""
 
         def choose(models: Sequence[str]) -> tuple[str, str]:
-            rates = win_rates(league.payoff(league.players[player].live, models), prior_matches=self.prior_matches)
+            counts = win_rate_counts(league, player, models, results=self.results)
+            rates = win_rates(counts, prior_matches=self.prior_matches)
             probabilities = pfsp_probabilities(rates, weighting=self.weighting, p=self.p)
             probabilities = (1 - self.uniform) * probabilities + self.uniform / len(models)
             chosen = int(rng.choice(len(models), p=probabilities))

@@ -8,6 +8,8 @@ from typing import ClassVar
 from attrs import frozen
 from ludus.option import Presets, above, at_least, between, option
 
+from ludus_matchmakers.config import RESULTS
+
 _ENOUGH = "Recent matches that are required against each opponent."
 
 
@@ -26,7 +28,13 @@ class ADAConfig:
     enough_matches: float = option(
         50,
         between(1, 300),
-        help="Recent matches of a hard side against the others below which shares do not change.",
+        help="Matches of a hard side against the others below which shares do not change.",
+    )
+    results: str = option(
+        "evaluation",
+        RESULTS,
+        help="Matches that win rates come from: evaluation: rating matches of frozen models against opposing pools, "
+        "without scenarios, as in AET, and training while there are too few; training: recent ones of live weights.",
     )
 
     def __attrs_post_init__(self) -> None:

@@ -12,7 +12,7 @@ from itertools import chain, combinations, islice, pairwise, product
 
 import numpy as np
 from ludus.errors import ConfigError
-from ludus.matchmaker import LeagueView, Pairing, PoolChange
+from ludus.matchmaker import LeagueView, Pairing, PlayerView, PoolChange
 
 _log = logging.getLogger(__name__)
 
@@ -201,6 +201,24 @@ def win_rates(counts: np.ndarray, *, prior_matches: float = 2.0) -> np.ndarray:
     return np.asarray(np.divide(points, matches, out=unknown, where=matches > 0))
 
 
+def win_rate_counts(league: LeagueView, player: str, opponents: Sequence[str], *, results: str) -> np.ndarray:
+    """Return ``[n, 3] float64``: the counts that a player's win rates against opponents come from.
+
+    Args:
+        league: The league.
+        player: The player.
+        opponents: Its opponents.
+        results: ``"evaluation"``: evaluation matches of its frozen models; opponents without any have the counts of all
+            matches. ``"training"``: all matches.
+    """
+    live = league.players[player].live
+    counts = league.payoff(live, opponents)
+    if results == "evaluation":
+        evaluated = league.payoff(live, opponents, evaluated=True)
+        counts = np.where(evaluated.sum(axis=1, keepdims=True) > 0, evaluated, counts)
+    return counts
+
+
 # -- pools ---------------------------------------------------------------------------------------------------------
 
 
@@ -241,7 +259,13 @@ def enter_long_pool(
 
 
 def least_certain_pair(
-    league: LeagueView, rng: np.random.Generator, *, enough_matches: int = 100, recent_models: int = 5
+    league: LeagueView,
+    rng: np.random.Generator,
+    *,
+    enough_matches: int = 100,
+    recent_models: int = 5,
+    pool_matches: int = 0,
+    pool_budget: int = 0,
 ) -> tuple[str, ...] | None:
     """Return the participants with the fewest matches between them, one per team; None if all pairs have enough.
 
@@ -249,13 +273,17 @@ def least_certain_pair(
     differ, an anchor meets itself on another side, which measures the advantage of the side. Then the newest models are
     paired with their own recent predecessors and the newest models of other players (in an asymmetric game: the recent
     models of the other teams). Once each of these pairs has a match, models that were never rated, because a newer one
-    came first, have one, too. `rng` breaks ties between pairs with equally few matches.
+    came first, have one, too. Last, the newest models are paired with all models of the opposing pools [AET §3.3].
+    `rng` breaks ties between pairs with equally few matches.
 
     Args:
         league: The league.
         rng: Breaks ties.
         enough_matches: Matches after which a pair needs no more.
         recent_models: Number of recent models that are paired.
+        pool_matches: Evaluation matches that a player needs against each model of the opposing pool; those of its
+            earlier models count half per newer model.
+        pool_budget: Evaluation matches of a new model against the opposing pool, at most.
     """
     anchors, models = list(_anchor_pairs(league)), list(_model_pairs(league, recent_models))
     once = ((anchors, 1), (models, 1), (_skipped_pairs(league), 1))
@@ -265,7 +293,8 @@ def least_certain_pair(
         if matches.size and matches.min() < enough:
             fewest = np.flatnonzero(matches == matches.min())
             return seat_pair(league, *pairs[int(rng.choice(fewest))])
-    return None
+    pairs = [pair for view in league.players.values() for pair in _pool_pairs(league, view, pool_matches, pool_budget)]
+    return seat_pair(league, *pairs[int(rng.integers(len(pairs)))]) if pairs else None
 
 
 def seat_pair(league: LeagueView, first: str, second: str) -> tuple[str, ...] | None:
@@ -307,6 +336,19 @@ def _anchor_pairs(league: LeagueView) -> Iterator[tuple[str, str]]:
     for view in league.players.values():
         yield from product(view.models[-1:], league.rated_anchors)
     yield from combinations(league.rated_anchors, 2)
+
+
+def _pool_pairs(league: LeagueView, view: PlayerView, pool_matches: int, budget: int) -> list[tuple[str, str]]:
+    """Return the newest model of a player with the models of the opposing pool that it has met least."""
+    if not (view.models and pool_matches and budget):
+        return []
+    newest, teams = view.models[-1], dict.fromkeys(other_teams(league, view.name))
+    models = [name for team in teams for name in pool_opponents(league, view.name, team) if name != newest]
+    if not models or league.payoff(newest, models, evaluated=True).sum() >= budget:
+        return []
+    matches = league.payoff(view.live, models, evaluated=True).sum(axis=1)
+    fewest = np.flatnonzero((matches == matches.min()) & (matches < pool_matches))
+    return [(newest, models[i]) for i in fewest]
 
 
 def _skipped_pairs(league: LeagueView) -> Iterator[tuple[str, str]]:

@@ -142,12 +142,20 @@ def _show_overview(data: Data) -> Iterable[RenderableType]:
     started = time.strftime("%Y-%m-%d %H:%M", time.localtime(data["created_s"]))
     environment = data["environment"] if isinstance(data["environment"], str) else "league"
     yield escape(f"{data['run']}: {environment}, started {started}, {data['matches']:,} matches")
+    yield from _players_and_scores(data["players"])
+    best, left = _best_of_each_side(data["ratings"])
+    yield from ratings_tables("Ratings (± 95 %)", printable([row.json() for row in best]), digits=0)
+    if left:
+        yield f"… and {left} more: ludus league {escape(data['run'])} ratings"
+
+
+def _players_and_scores(rows: Sequence[Data]) -> Iterable[RenderableType]:
     players = table("Players", "player", "role", "newest", ">models", ">decisions")
     records = table("Newest models against anchors", "model", "anchor", ">matches", ">score", "95 % interval")
-    with_baseline = any("baseline" in record for player in data["players"] for record in player["anchors"].values())
+    with_baseline = any("baseline" in record for player in rows for record in player["anchors"].values())
     for column in (">baseline", ">gain", "95 % interval") if with_baseline else ():
         records.add_column(column.lstrip(">"), justify="right" if column.startswith(">") else "left")
-    for player in data["players"]:
+    for player in rows:
         columns = (player["name"], player["role"], player["newest"])
         players.add_row(*map(escape, columns), f"{player['models']:,}", f"{player['decisions']:,}")
         for anchor, record in player["anchors"].items():
@@ -157,10 +165,6 @@ def _show_overview(data: Data) -> Iterable[RenderableType]:
         yield records
     if with_baseline:
         yield "baseline: the score of the anchor that is rated 0 in the same role; gain: score minus baseline"
-    best, left = _best_of_each_side(data["ratings"])
-    yield from ratings_tables("Ratings (± 95 %)", printable([row.json() for row in best]), digits=0)
-    if left:
-        yield f"… and {left} more: ludus league {escape(data['run'])} ratings"
 
 
 def _best_of_each_side(ratings: Sequence[_Rated]) -> tuple[list[_Rated], int]:
