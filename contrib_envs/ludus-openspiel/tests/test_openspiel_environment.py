@@ -305,3 +305,50 @@ def test_a_missing_library_is_named(monkeypatch):
     with pytest.raises(PluginError, match='pip install "open_spiel>=') as caught:
         make()
     assert isinstance(caught.value.__cause__, ImportError)
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_roles_by_option(workers) -> None:
+    """Players keep their numbers as teams, and the matches are the same as with one role."""
+    one, two = (
+        make("goofspiel(num_cards=3)"),
+        make("goofspiel(num_cards=3)", roles={"b": [1], "a": [0]}, workers=workers),
+    )
+    assert [(role.name, role.teams) for role in two.spec.roles] == [("b", (1,)), ("a", (0,))]
+    ticks = [env.reset(seeds(3)) for env in (one, two)]
+    while True:
+        together, apart = ticks[0].roles["player"], [ticks[1].roles[name] for name in "ab"]
+        for name in ("acting", "reward", "action_mask"):
+            assert np.array_equal(getattr(together, name), np.concatenate([getattr(r, name) for r in apart], axis=1))
+        assert np.array_equal(
+            together.observation["obs"], np.concatenate([r.observation["obs"] for r in apart], axis=1)
+        )
+        assert ticks[0].outcome.tolist() == ticks[1].outcome.tolist()
+        if ticks[0].terminated.item():
+            two.close()
+            return
+        chosen = together.action_mask.argmax(-1)[..., None]
+        ticks = [one.step({"player": chosen}), two.step({"a": chosen[:, :1], "b": chosen[:, 1:]})]
+
+
+@pytest.mark.parametrize(
+    ("roles", "message"),
+    [
+        ({"a": [0]}, "roles: expected every player from 0 to 1 in one role and no empty role, got a = .0.$"),
+        ({"a": [0, 1], "b": [1]}, "roles: expected every player from 0 to 1 in one role"),
+        ({"a": [0, 1], "b": []}, "roles: expected every player from 0 to 1 in one role"),
+        ({"A": [0, 1]}, "roles: expected a name of 1 to 64 characters .* got 'A'"),
+    ],
+)
+def test_wrong_roles(roles, message) -> None:
+    """Every player is in exactly one role."""
+    with pytest.raises(ConfigError, match=message):
+        make("kuhn_poker", roles=roles)
+
+
+def test_time_limits_may_be_rules() -> None:
+    """Then they terminate the match."""
+    env = make("tic_tac_toe", max_ticks=1, time_limit="terminates")
+    env.reset(seeds(0))
+    tick = act(env, 0, 0)
+    assert (tick.terminated.item(), tick.truncated.item()) == (True, False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 
 from attrs import frozen
 from ludus.option import Check, above, at_least, one_of, option
@@ -25,6 +26,11 @@ class OpenSpielConfig:
         one_of("auto", "information_state", "observation"),
         help="tensor that players observe: all their information, or the present only; auto: the information state in "
         "games of imperfect information that have one, otherwise the observation",
+        lasting=True,
+    )
+    roles: Mapping[str, Sequence[int]] = option(
+        {},
+        help="players of each role, by number from 0: { first = [0], second = [1] }; empty: one role, player, for all",
         lasting=True,
     )
     workers: int = option(0, at_least(0), help="processes that share the matches; 0 plays them one after another")

@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import attrs
+import numpy as np
+from attrs import frozen
 from ludus.environment import Scenario
 from ludus_copies import Copies, MatchArrays, sign_points, winner_points
 
 from ludus_openspiel.config import OpenSpielConfig
-from ludus_openspiel.games import ROLE, OpenSpielSpec, load_game, make_spec, read_tensor
+from ludus_openspiel.games import OpenSpielSpec, load_game, make_spec, read_tensor
 
 
 def make_environment(config: OpenSpielConfig, *, num_matches: int) -> Copies:
@@ -27,15 +29,48 @@ def make_environment(config: OpenSpielConfig, *, num_matches: int) -> Copies:
 _MASK_64 = 2**64 - 1
 
 
-def make_match(*, game: str, observation: str, max_ticks: int, time_limit: str) -> Match:
+def make_match(**options: Any) -> Match:
     """Make one match; arguments as in `OpenSpielConfig`.
 
     Raises:
         PluginError: OpenSpiel is not installed.
-        ConfigError: The game cannot be made, or does not offer the observation.
+        ConfigError: The game cannot be made, does not offer the observation, or the roles do not fit its players.
     """
-    spec = make_spec(game, observation=observation, max_ticks=max_ticks)
-    return Match(spec, max_ticks=max_ticks, terminates=time_limit == "terminates")
+    config = OpenSpielConfig(**options)
+    spec = make_spec(config.game, observation=config.observation, max_ticks=config.max_ticks, roles=config.roles)
+    return Match(spec, max_ticks=config.max_ticks, terminates=config.time_limit == "terminates")
+
+
+@frozen(eq=False)
+class _Seat:
+    """Views of the arrays of one player.
+
+    Args:
+        observation: ``[size] float32``.
+        mask: ``[A] bool``.
+        acting: ``[] bool``.
+        reward: ``[] float32``.
+        action: ``[1] int64``.
+    """
+
+    observation: np.ndarray
+    mask: np.ndarray
+    acting: np.ndarray
+    reward: np.ndarray
+    action: np.ndarray
+
+    @classmethod
+    def make(cls, arrays: MatchArrays, role: str, index: int) -> _Seat:
+        """Return the views of a seat of a role."""
+        tick, at = arrays.tick.roles[role], (index, ...)
+        assert tick.action_mask is not None
+        return cls(
+            observation=tick.observation["obs"][at].reshape(-1),
+            mask=tick.action_mask[at],
+            acting=tick.acting[at],
+            reward=tick.reward[at],
+            action=arrays.actions[role][at],
+        )
 
 
 class Match:
@@ -70,15 +105,17 @@ class Match:
     @property
     def masked_roles(self) -> frozenset[str]:
         """Return the roles that have action masks."""
-        return frozenset({ROLE})
+        return frozenset(role.name for role in self._spec.roles)
 
     def bind(self, arrays: MatchArrays) -> None:
         """Store the arrays of the match."""
-        role, actions = arrays.tick.roles[ROLE], arrays.actions[ROLE]
-        assert role.action_mask is not None
-        self._tick, self._reward, self._acting, self._mask = arrays.tick, role.reward, role.acting, role.action_mask
-        self._seen = [role.observation["obs"][player].reshape(-1) for player in self._players]
-        self._read_probabilities = [actions[player].item for player in self._players]
+        self._tick = arrays.tick
+        found = {
+            player: _Seat.make(arrays, role.name, index)
+            for role in self._spec.roles
+            for index, player in enumerate(role.teams)
+        }
+        self._seats = [found[player] for player in self._players]
 
     def reset(self, seed: int, scenario: Scenario) -> None:  # noqa: ARG002 - there is only the default
         """Start a match."""
@@ -93,13 +130,13 @@ class Match:
         state = self._state
         player = state.current_player()
         if player >= 0:
-            state.apply_action(self._read_probabilities[player]())
+            state.apply_action(self._seats[player].action.item())
         else:
             # OpenSpiel takes an action of every player, also of those without a choice
             state.apply_actions(
                 [
-                    read() if moves else 0
-                    for read, moves in zip(self._read_probabilities, self._acting_players, strict=True)
+                    seat.action.item() if moves else 0
+                    for seat, moves in zip(self._seats, self._acting_players, strict=True)
                 ]
             )
         self._apply_chance()
@@ -132,21 +169,23 @@ class Match:
         for mover in self._players:
             if self._acting_players[mover]:
                 self._write_observation(mover)
-                self._mask[mover] = state.legal_actions_mask(mover)
-                self._acting[mover] = True
+                seat = self._seats[mover]
+                seat.mask[:] = state.legal_actions_mask(mover)
+                seat.acting[...] = True
 
     def _write_observation(self, player: int) -> None:
-        self._seen[player][:] = read_tensor(self._state, self._spec.tensor, player=player)
+        self._seats[player].observation[:] = read_tensor(self._state, self._spec.tensor, player=player)
 
     def _write_rewards(self) -> None:
         returns = self._state.returns()
-        self._reward[:] = [now - before for now, before in zip(returns, self._returns, strict=True)]
+        for seat, now, before in zip(self._seats, returns, self._returns, strict=True):
+            seat.reward[...] = now - before
         self._returns = returns
 
     def _end(self, *, terminated: bool) -> None:
         for player in self._players:
             self._write_observation(player)
-            self._mask[player] = False if terminated else self._state.legal_actions_mask(player)
+            self._seats[player].mask[:] = False if terminated else self._state.legal_actions_mask(player)
         self._tick.terminated[...] = terminated
         self._tick.truncated[...] = not terminated
         self._tick.outcome[:] = _outcome_points(self._returns)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,10 +15,13 @@ from attrs import frozen
 from gymnasium import spaces
 from ludus.environment import EnvironmentSpec, Role
 from ludus.errors import ConfigError, PluginError
+from ludus.option import name as valid_name
 from ludus.printing import did_you_mean
 
-#: The one role, with a seat and a team for every player of the game, in OpenSpiel's order.
+#: The role of all players without the option `roles`, with a seat and a team for every player, in OpenSpiel's order.
 ROLE = "player"
+
+_ROLE_NAME = valid_name()
 
 
 @frozen(kw_only=True)
@@ -119,27 +123,30 @@ def read_tensor(state: Any, tensor: str, *, player: int) -> list[float]:
     return state.observation_tensor(player)  # type: ignore[no-any-return]
 
 
-def make_spec(game: str, *, observation: str, max_ticks: int) -> OpenSpielSpec:
+def make_spec(
+    game: str, *, observation: str, max_ticks: int, roles: Mapping[str, Sequence[int]] | None = None
+) -> OpenSpielSpec:
     """Return the spec of a game; arguments as in `OpenSpielConfig`.
 
     Raises:
         PluginError: OpenSpiel is not installed.
-        ConfigError: The game cannot be made, or does not offer the observation.
+        ConfigError: The game cannot be made, does not offer the observation, or a player is not in exactly one role.
     """
     loaded = load_game(game)
     types, kind = load_pyspiel().GameType, loaded.get_type()
     tensor = choose_tensor(loaded, observation)
     players, length = loaded.num_players(), loaded.max_game_length()
-    role = Role(
-        name=ROLE,
-        observation_space=spaces.Box(-np.inf, np.inf, _tensor_shape(loaded, tensor), np.float32),
-        action_space=spaces.Discrete(loaded.num_distinct_actions()),
-        teams=tuple(range(players)),
-    )
+    players_of = _checked_roles(roles or {ROLE: range(players)}, players)
+    observation_space = spaces.Box(-np.inf, np.inf, _tensor_shape(loaded, tensor), np.float32)
+    action_space = spaces.Discrete(loaded.num_distinct_actions())
+    wins = "the highest return wins" if players > 1 else "a positive return wins"
     at_the_end = kind.reward_model == types.RewardModel.TERMINAL
     return OpenSpielSpec(
         name="openspiel",
-        roles=(role,),
+        roles=tuple(
+            Role(name=name, observation_space=observation_space, action_space=action_space, teams=tuple(its_players))
+            for name, its_players in players_of.items()
+        ),
         turn="turn-based" if kind.dynamics == types.Dynamics.SEQUENTIAL else "simultaneous",
         max_ticks=min(max_ticks, length) if max_ticks else length,
         zero_sum=kind.utility == types.Utility.ZERO_SUM,
@@ -147,9 +154,28 @@ def make_spec(game: str, *, observation: str, max_ticks: int) -> OpenSpielSpec:
         perfect_information=kind.information == types.Information.PERFECT_INFORMATION,
         reward_range=(loaded.min_utility(), loaded.max_utility()) if at_the_end else None,
         sparse_rewards=at_the_end,
+        outcome_rule=wins,
         game=game,
         tensor=tensor,
     )
+
+
+def _checked_roles(roles: Mapping[str, Sequence[int]], players: int) -> Mapping[str, Sequence[int]]:
+    """Return the players of each role.
+
+    Raises:
+        ConfigError: The name of a role is malformed, or a player is not in exactly one role.
+    """
+    for name in roles:
+        if not _ROLE_NAME.accepts(name):
+            raise ConfigError(f"roles: expected {_ROLE_NAME.expected} for a role, got {name!r}")
+    given = [player for its_players in roles.values() for player in its_players]
+    if sorted(given) != list(range(players)) or not all(roles.values()):
+        raise ConfigError(
+            f"roles: expected every player from 0 to {players - 1} in one role and no empty role, got "
+            f"{', '.join(f'{name} = {list(its_players)}' for name, its_players in roles.items())}"
+        )
+    return roles
 
 
 def require_spec(spec: EnvironmentSpec) -> OpenSpielSpec:

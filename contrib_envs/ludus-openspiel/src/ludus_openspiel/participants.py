@@ -21,7 +21,7 @@ from ludus.environment import Leaves
 from ludus.errors import ConfigError
 from ludus.runs import Run
 
-from ludus_openspiel.games import ROLE, OpenSpielSpec, require_spec
+from ludus_openspiel.games import OpenSpielSpec, require_spec
 from ludus_openspiel.tree import Exploitability, InformationStates, information_states, measure
 
 
@@ -212,10 +212,13 @@ class ParticipantPolicies:
         names = _models(run, name) if all_models else [f"{name}@latest" if name in run.league.players else name]
         with closing(run.make_environment(1)) as environment:
             spec = require_spec(environment.spec)
+        if len(spec.roles) > 1:
+            raise ConfigError("roles: exploitability needs a participant that plays all seats; remove the option")
+        role = spec.roles[0].name
         states = information_states(spec)
         with closing(run.make_environment(-(-required_seats(states) // len(spec.seats)))) as environment:
             found = [
-                tabulate_policy(run.agent(one, ROLE, environment=environment), states, samples=samples) for one in names
+                tabulate_policy(run.agent(one, role, environment=environment), states, samples=samples) for one in names
             ]
         names = [run.resolve(one) if "@" in one else one for one in names]
         return cls(
