@@ -39,13 +39,13 @@ class ClockPolicy:
         pass
 
 
-def make_live(num_seats, *, decisions=8):
+def make_live(num_seats, *, decisions=8, trajectories=None):
     """Return a live actor that records its decisions and the values of its opponents."""
     actor = LiveActor(
         player="main",
         policy=ClockPolicy(),
         interface=None,
-        recorder=Recorder(SegmentLayout.for_role(ROLE, fields=FIELDS, decisions=decisions), num_seats),
+        recorder=Recorder(SegmentLayout.for_role(ROLE, fields=FIELDS, decisions=decisions), trajectories or num_seats),
         rng=np.random.default_rng(0),
         num_seats=num_seats,
     )
@@ -171,7 +171,7 @@ def test_matches_of_ended_seats_are_recorded_one_after_another(scripted, fixture
 def test_ended_seats_get_no_values_of_opponents(scripted, fixture_of):
     """The last decision ended the seat, so no opponent's value belongs to it, nor to the matches of other seats."""
     game = scripted({"player": (0, 1)}, 1, length=lambda row: 5, ends={("player", 0): (2, "terminated")})
-    live = make_live(2)
+    live = make_live(2, trajectories=1)  # that of the ended seat: no other may get the value in its place
     bot = AgentActor(EvaluatingBot(), np.random.default_rng(0))
     play(game, fixture_of("ab", matches=2), {"a": live, "b": bot})
     batch = live.recorder.flush()
@@ -187,7 +187,7 @@ def test_waiting_observers_get_no_values_after_their_end(scripted, fixture_of):
         length=lambda row: 4,
         ends={("player", 0): (1, "terminated")},
     )
-    live = make_live(2)
+    live = make_live(2, trajectories=1)
     bot = AgentActor(EvaluatingBot(), np.random.default_rng(0))
     play(game, fixture_of("ab", matches=1), {"a": live, "b": bot})
     np.testing.assert_equal(live.recorder.flush().extras["opponent_value"][:1, 0], np.float32([np.nan]))
