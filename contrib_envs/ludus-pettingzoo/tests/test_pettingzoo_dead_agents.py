@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 from ludus.errors import ContractError
@@ -9,6 +11,9 @@ from ludus.testing import check_environment
 from ludus_pettingzoo.config import PettingZooConfig
 from ludus_pettingzoo.environment import make_environment
 from ludus_pettingzoo.export import to_aec, to_parallel
+
+with warnings.catch_warnings(action="ignore", category=DeprecationWarning):  # PettingZoo's own imports
+    from pettingzoo.test import api_test, parallel_api_test
 
 DIES = {"dead": (2, "terminated"), "cut": (3, "truncated"), "left": (9, "")}
 
@@ -151,3 +156,10 @@ def test_exported_agents_end_in_turns(make) -> None:
         (2, "c"),
     ]
     assert list(returns.values()) == [2, 3, 4]
+
+
+@pytest.mark.filterwarnings("ignore:Observation:UserWarning")  # remarks about the space of the game
+def test_exported_ends_pass_the_tests_of_pettingzoo(make) -> None:
+    """In both interfaces."""
+    parallel_api_test(to_parallel(make()), num_cycles=50)
+    api_test(to_aec(make()), num_cycles=50)
