@@ -218,6 +218,7 @@ def test_metrics_of_a_league(coordinator):
         "league/main/decisions": 123456.0,
         "league/main/rating": 1234.0,
         "league/main/rating_deviation": 20.0,
+        "league/main/rated_model": 3.0,
         "league/main/score_v_random": 0.7,
         "league/main/score_v_random/low": result.low,
         "league/main/score_v_random/high": result.high,

@@ -104,7 +104,7 @@ def _pairs_to_play(league: League, matches: int) -> list[tuple[str, str, tuple[s
     fixtures = (record.fixture for record in league.store.fixtures.records(kind="eval") if record.played)
     played = {f.participants for f in fixtures if (f.reason, f.matches) == (_REASON, matches)}
     pairs = []
-    for first, opponent in _final_pairs(league):
+    for first, opponent in _final_pairs(league, matches):
         if league.team(first) is not None and league.team(first) == league.team(opponent):
             continue  # both play this team only
         by_team = _seat_all_teams(league, first, opponent)
@@ -115,16 +115,21 @@ def _pairs_to_play(league: League, matches: int) -> list[tuple[str, str, tuple[s
     return pairs
 
 
-def _final_pairs(league: League) -> Iterator[tuple[str, str]]:
-    """Yield every newest model with its opponents, and where sides differ the baseline of every side."""
+def _final_pairs(league: League, matches: int) -> Iterator[tuple[str, str]]:
+    """Yield every newest model with its opponents, and where sides differ the baseline of every side.
+
+    A baseline that is known from as many evaluation matches is left out: anchors do not change.
+    """
     for player in league.players.values():
         for opponent in _final_opponents(player, league.anchors):
             yield player.models[-1], opponent
     if league.rated_anchors != league.anchors:
-        baseline = "random" if "random" in league.anchors else league.anchors[0]
-        for name in league.rated_anchors:
-            if name.rpartition("=")[2] == baseline:
-                yield from ((name, anchor) for anchor in league.anchors)
+        references: dict[str, str] = {}  # by side
+        for name in sorted(league.rated_anchors, key=lambda name: not name.endswith("=random")):
+            references.setdefault(name.rpartition("=")[0], name)
+        for reference in references.values():
+            played = league.payoff(reference, league.anchors, evaluated=True).sum(axis=1)
+            yield from ((reference, anchor) for anchor, n in zip(league.anchors, played, strict=True) if n < matches)
 
 
 def _final_opponents(player: PlayerView, anchors: Sequence[str]) -> Sequence[str]:

@@ -32,6 +32,9 @@ if TYPE_CHECKING:
     from ludus.matchmaker import PlayerView
 
 
+_UNRATED = 16  # newest models that may be unrated while the rating of an older one is reported
+
+
 class JsonLinesSink:
     """A metric sink that appends to a file without buffering.
 
@@ -124,7 +127,7 @@ def _prefixed(prefix: str, values: Mapping[str, float]) -> dict[str, float]:
 
 
 def _player_metrics(coordinator: Coordinator, view: PlayerView) -> dict[str, float]:
-    """Return the metrics of a player; rating and scores are those of its newest model."""
+    """Return the metrics of a player: scores of its newest model, and the rating of the newest one that is rated."""
     league, counts = coordinator.league, coordinator.counts
     shares = sum(other.share for other in league.players.values())
     values = {
@@ -135,9 +138,11 @@ def _player_metrics(coordinator: Coordinator, view: PlayerView) -> dict[str, flo
         "ticks": counts.ticks_by_player.get(view.name, 0),
         "decisions": view.decisions,
     }
-    rating = league.rating(view.models[-1] if view.models else "")
-    if rating.matches:
-        values |= {"rating": rating.mean, "rating_deviation": rating.deviation}
+    for number in range(len(view.models), max(0, len(view.models) - _UNRATED), -1):
+        rating = league.rating(f"{view.name}@{number}")
+        if rating.matches:
+            values |= {"rating": rating.mean, "rating_deviation": rating.deviation, "rated_model": number}
+            break
     for anchor, result in _scores_of_newest(league, view, league.anchors).items():
         if result.matches:
             # a slash separates the bounds, as the name of an anchor may end in _low but contains no slash

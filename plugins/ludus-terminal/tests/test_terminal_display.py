@@ -35,6 +35,7 @@ LEAGUE = {
     "models": 3.0,
     "rating": 1234.0,
     "rating_deviation": 20.0,
+    "rated_model": 2.0,
     "score_v_random": 0.7,
     "score_v_random/low": 0.61,
     "score_v_random/high": 0.78,
@@ -86,7 +87,7 @@ def shown(values, *, terminal=True):
         "explained variance 0.77",
         "frozen models 3",
         "dropped stale 12, refused 1",
-        "rating of newest 1234 ± 39",
+        "newest rating main@2 1234 ± 39",
         "score v random 70% [61%, 78%]",
     ],
 )
@@ -101,7 +102,7 @@ def test_a_new_player_has_empty_cells():
     lines = shown({**new, **VALUES})
     assert "new main" in lines
     assert "entropy - 1.234" in lines
-    assert "rating of newest - 1234 ± 39" in lines
+    assert "newest rating - main@2 1234 ± 39" in lines
     assert "score v random - 70% [61%, 78%]" in lines
 
 
@@ -144,7 +145,7 @@ def test_without_a_terminal_it_prints_lines(capsys):
         "5,000/s learned",
         "staleness 1.5",
         "entropy 1.23",
-        "main@3 rated 1234 ± 39",
+        "main@2 rated 1234 ± 39",
         "v random 70% [61%, 78%]",
     ):
         assert part in line

@@ -196,7 +196,7 @@ def _line(values: Mapping[str, float], player: str, elapsed_s: float) -> str:
     ]
     if "rating" in league:
         rating, deviation = league["rating"], league["rating_deviation"]
-        parts.append(f"{player}@{league['models']:.0f} rated {rating:.0f} ± {NEAR * deviation:.0f}")
+        parts.append(f"{player}@{league['rated_model']:.0f} rated {rating:.0f} ± {NEAR * deviation:.0f}")
     parts += [f"v {anchor} {text}" for anchor, text in _scores(league).items()]
     return "  ".join(parts)
 
@@ -239,8 +239,10 @@ def _cells(values: Mapping[str, float], player: str) -> dict[str, str]:
     """
     league, learner = _below(values, f"league/{player}/"), _below(values, f"learner/{player}/")
     cells = {"decisions learned from": f"{league['decisions']:,.0f}", "frozen models": f"{league['models']:.0f}"}
-    rated = "rating" in league
-    cells["rating of newest"] = f"{league['rating']:.0f} ± {NEAR * league['rating_deviation']:.0f}" if rated else "-"
+    cells["newest rating"] = "-"
+    if "rating" in league:
+        rating, near = league["rating"], NEAR * league["rating_deviation"]
+        cells["newest rating"] = f"{player}@{league['rated_model']:.0f} {rating:.0f} ± {near:.0f}"
     cells |= {f"score v {anchor}": text for anchor, text in _scores(league).items()}
     returns = values.get(f"sampling/return_mean/{player}")
     cells |= _formatted(_below(values, "sampling/"), _SAMPLING)

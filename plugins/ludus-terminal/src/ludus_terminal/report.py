@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +56,7 @@ def _player(run: Run, name: str) -> dict[str, Any]:
     return {
         "newest": newest,
         "records": {opponent: record for opponent, record in records.items() if record["score"] is not None},
-        "ratings": [rating for rating in ratings if rating.matches],
+        "ratings": [rating if rating.matches else None for rating in ratings],
     }
 
 
@@ -72,11 +72,16 @@ def _show(data: dict[str, Any]) -> Iterable[RenderableType]:
             yield f"{escape(name)}: no model frozen yet"
             continue
         yield _records(player) if player["records"] else _unrated(player["newest"], teams=data["teams"])
-        ratings = player["ratings"]
-        if len(ratings) > 1:
-            shown = [ratings[i] for i in spread_evenly(len(ratings), _MAX_RATINGS)]
-            history = " → ".join(f"{rating.mean:.0f}" for rating in shown)
-            yield f"rating {history} (± {NEAR * shown[-1].deviation:.0f})"
+        if len(player["ratings"]) > 1 and any(player["ratings"]):
+            yield _rating_history(player["ratings"])
+
+
+def _rating_history(ratings: Sequence[Rating | None]) -> str:
+    """Return a line of ratings spread evenly over all models of a player; a model without a rating is a ``?``."""
+    shown = [ratings[i] for i in spread_evenly(len(ratings), _MAX_RATINGS)]
+    history = " → ".join("?" if rating is None else f"{rating.mean:.0f}" for rating in shown)
+    last = next(rating for rating in reversed(ratings) if rating is not None)
+    return f"rating {history} (± {NEAR * last.deviation:.0f})"
 
 
 def _unrated(model: str, *, teams: int) -> str:
