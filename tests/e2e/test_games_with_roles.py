@@ -303,6 +303,21 @@ def test_a_league_with_an_agent_of_one_role(folders, tmp_path, monkeypatch):
         )
 
 
+def test_a_team_with_seats_of_several_roles_is_refused(folders, tmp_path):
+    """The models of one player would have to play seats with other spaces."""
+    tables = {
+        "run": {"workers": 0, "decisions": 100},
+        "environment": {"name": "pettingzoo", "pettingzoo": {"id": "toy_roles:Hide", "teams": {"all": ["*"]}}},
+        "players": RUNS["hide"][1],
+    }
+    with pytest.raises(ludus.ConfigError) as error:
+        ludus.train(tables, run_dir=tmp_path / "run")
+    assert [line.partition(";")[0] for line in error.value.problems] == [
+        f"config:players.{name}.role: team 0 of pettingzoo has seats of the roles hider, seeker"
+        for name in ("seeker", "hider")
+    ]
+
+
 # -- in the terminal -----------------------------------------------------------------------------------------------
 
 

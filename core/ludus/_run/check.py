@@ -25,6 +25,7 @@ from ludus._run.worker_plan import count_samplers
 from ludus._store.model_files import load_checkpoint
 from ludus._store.store import Store
 from ludus.algorithm import GroupTrainer
+from ludus.environment import EnvironmentSpec
 from ludus.errors import ConfigError, LudusError, ModelError, PluginError, WorkerError
 from ludus.launcher import Launcher
 from ludus.matchmaker import rated_anchors
@@ -141,6 +142,21 @@ def _role_problems(run: RunContext) -> Iterator[Problem]:
         if role.name not in played:
             suggested_fix = f'add [players.NAME] with role = "{role.name}", or an anchor, [anchors.NAME]'
             yield Problem(("players",), f"role {role.name!r} has no player and no anchor: {suggested_fix}")
+    for player in run.config.players.values():
+        yield from _team_problems(player, run.spec)
+
+
+def _team_problems(player: PlayerConfig, spec: EnvironmentSpec) -> Iterator[Problem]:
+    """Yield a problem if a team of the player's role has seats of other roles: one participant plays a whole team."""
+    for team in sorted({seat.team for seat in spec.seats if seat.role == player.role}):
+        roles = dict.fromkeys(seat.role for seat in spec.seats if seat.team == team)
+        if len(roles) > 1:
+            text = (
+                f"team {team} of {spec.name} has seats of the roles {', '.join(roles)}; expected one role, because the "
+                "models of a player play all seats of their team — change the roles or teams of the environment"
+            )
+            yield Problem(("players", player.name, "role"), text)
+            return
 
 
 def _matchmaker_problems(run: RunContext) -> Iterator[Problem]:
