@@ -700,6 +700,16 @@ def test_values_outside_of_a_discrete_space_raise(found) -> None:
         observation_writer(spaces.Discrete(2, start=1), {"obs": np.zeros((), np.int64)})(found)
 
 
+@pytest.mark.parametrize("space", [spaces.MultiDiscrete([3, 3]), spaces.MultiBinary(2)])
+@pytest.mark.parametrize("found", [[0, 3], np.array([-1, 0]), np.array([0, 5], np.int8)])
+def test_values_outside_of_spaces_of_labels_raise(space, found) -> None:
+    """So do labels."""
+    write = observation_writer(space, {"obs": np.zeros(2, space.dtype)})
+    write([0, 1])
+    with pytest.raises(ContractError, match=r"observation leaf 'obs': expected values of Multi.*, got \["):
+        write(found)
+
+
 def test_values_outside_of_a_box_are_written() -> None:
     """Many games declare bounds that they do not keep."""
     view = np.zeros(2, np.float32)

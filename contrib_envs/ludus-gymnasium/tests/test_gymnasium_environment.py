@@ -464,6 +464,31 @@ class Coins(gymnasium.Env):
         return (self.look(), reward, ended, {}) if self.change == "step" else (self.look(), reward, False, ended, {})
 
 
+class Seedless(Coins):
+    """Follows an API without seeds in `reset`."""
+
+    def reset(self):
+        return super().reset()
+
+
+class Wordy(Coins):
+    """Observes a text."""
+
+    def __init__(self):
+        super().__init__()
+        self.observation_space = spaces.Dict({"word": spaces.Text(5)})
+
+
+class Infoless(Coins):
+    """Returns None instead of an empty info."""
+
+    def step(self, action):
+        return (*super().step(action)[:4], None)
+
+
+gymnasium.register("LudusSeedless-v0", Seedless)
+gymnasium.register("LudusWordy-v0", Wordy)
+gymnasium.register("LudusInfoless-v0", Infoless)
 gymnasium.register("LudusCoins-v0", Coins)
 gymnasium.register("LudusTimedCoins-v0", Coins, max_episode_steps=9)
 
@@ -523,6 +548,24 @@ def test_unusual_games_are_refused(make, id, change, message) -> None:
     """The line names the game."""
     with pytest.raises(ContractError, match=f"^game '{id}': {message}"):
         play_coins(make(id, options={"change": change}))
+
+
+@pytest.mark.parametrize(
+    ("id", "message"),
+    [
+        ("LudusSeedless-v0", "reset takes no seed: the game follows an API before Gymnasium 0.26"),
+        ("LudusWordy-v0", "observation leaf 'word' is a Text space without a fixed array form"),
+    ],
+)
+def test_games_without_seeds_or_arrays_are_refused(make, id, message) -> None:
+    """The line names the game."""
+    with pytest.raises(ContractError, match=f"^game '{id}': {message}"):
+        play_coins(make(id))
+
+
+def test_no_info_is_an_empty_one(make) -> None:
+    """As in other games."""
+    assert play_coins(make("LudusInfoless-v0", win_return=0.3)).outcome.tolist() == [[1]]
 
 
 @pytest.mark.parametrize(

@@ -349,6 +349,15 @@ def test_refusals(make, change, message) -> None:
         assert "\n" not in str(caught.value)
 
 
+def test_resets_without_seeds_are_refused(make, tmp_path) -> None:
+    """The API before PettingZoo 1.24 had a method for the seed."""
+    (tmp_path / "toy_seedless.py").write_text(
+        "import toy_odd\n\n\nclass Odd(toy_odd.Odd):\n    def reset(self):\n        return super().reset()\n"
+    )
+    with pytest.raises(ContractError, match="game 'toy_seedless:Odd': reset takes no seed; adapt it to PettingZoo"):
+        make("", id="toy_seedless:Odd")
+
+
 @pytest.mark.parametrize(
     ("change", "ended"),
     [("", [True, False]), ("truncates", [False, True]), ("clears", [False, True]), ("one by one", [False, True])],

@@ -60,8 +60,8 @@ def observation_writer(space: Space[Any], views: Mapping[str, np.ndarray]) -> Ca
         views: Leaves of `plain_observation_space` of one seat.
 
     The function raises `ContractError` for missing parts, parts of another shape, real numbers in an integer leaf,
-    integers out of range of the leaf's dtype, and values outside of a Discrete space. It converts other dtypes. Values
-    outside of the bounds of a Box are written.
+    integers out of range of the leaf's dtype, and values outside of a space of labels (Discrete, MultiDiscrete,
+    MultiBinary). It converts other dtypes. Values outside of the bounds of a Box are written.
     """
     leaves = [(path, _leaf_writer(".".join(map(str, path)) or "obs", leaf, views)) for path, leaf in _leaves(space)]
     if len(leaves) == 1 and not leaves[0][0]:
@@ -106,7 +106,19 @@ def _leaf_writer(name: str, space: Space[Any], views: Mapping[str, np.ndarray]) 
         else:
             _write_checked(name, view, part)
 
-    return write
+    if isinstance(space, spaces.MultiDiscrete):
+        low, high = space.start, space.start + space.nvec - 1
+    elif isinstance(space, spaces.MultiBinary):
+        low, high = np.zeros(shape, dtype), np.ones(shape, dtype)
+    else:
+        return write
+
+    def write_labels(part: Any) -> None:
+        write(part)
+        if np.count_nonzero((view < low) | (view > high)):
+            raise ContractError(f"observation leaf {name!r}: expected values of {space}, got {view.tolist()}")
+
+    return write_labels
 
 
 def _whole_writer(name: str, view: np.ndarray, held: range) -> Callable[[Any], None]:

@@ -16,7 +16,7 @@ import numpy as np
 from gymnasium.wrappers import NormalizeObservation, NormalizeReward
 from ludus.environment import Environment, EnvironmentSpec, Role, Scenario, Tick, allocate_tick, checked_scenarios
 from ludus.errors import ConfigError, ContractError
-from ludus.spaces import label_sizes
+from ludus.spaces import label_sizes, leaf_spaces
 from ludus_copies import (
     Copies,
     MatchArrays,
@@ -112,11 +112,21 @@ def _outcome_points(total: float, winning_return: float | None) -> float:
 
 
 def make_spec(env: gymnasium.Env[Any, Any], config: GymnasiumConfig) -> EnvironmentSpec:
-    """Return the spec of an environment."""
+    """Return the spec of an environment.
+
+    Raises:
+        ContractError: Its spaces have no array form.
+    """
+    try:
+        observation_space = plain_observation_space(_without_mask(env.observation_space, config.mask_key))
+        leaf_spaces(observation_space)
+        action_space = plain_action_space(env.action_space)
+    except ContractError as error:
+        raise ContractError(f"game {config.id!r}: {error}") from error
     role = Role(
         name=ROLE,
-        observation_space=plain_observation_space(_without_mask(env.observation_space, config.mask_key)),
-        action_space=plain_action_space(env.action_space),
+        observation_space=observation_space,
+        action_space=action_space,
         teams=(0,),
         statistics=tuple(config.statistics),
     )
@@ -151,7 +161,12 @@ class GymnasiumGame:
         Raises:
             ContractError: The game does not keep the API of Gymnasium.
         """
-        answer: Any = self._env.reset(seed=seed)
+        try:
+            answer: Any = self._env.reset(seed=seed)
+        except TypeError as error:
+            if "seed" not in str(error):
+                raise
+            raise ContractError(f"game {self._id!r}: reset takes no seed: {_OLD}") from error
         if not isinstance(answer, tuple) or len(answer) != 2 or not isinstance(answer[1], Mapping):
             got = f"{len(answer)} values" if isinstance(answer, tuple) else f"a {type(answer).__name__}"
             raise ContractError(f"game {self._id!r}: reset returned {got}; expected (observation, info): {_OLD}")
@@ -201,6 +216,7 @@ class GymnasiumGame:
             raise ContractError(
                 f"game {self._id!r}: step returned too few or many values; {expected}: {_OLD}"
             ) from error
+        info = info or {}
         self._observe(observation, info)
         self._add_reward(reward)
         if terminated or truncated:

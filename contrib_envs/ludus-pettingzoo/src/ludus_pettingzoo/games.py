@@ -60,7 +60,12 @@ def _reset_infos(env: Any, agents: Iterable[Hashable]) -> Mapping[Hashable, Mapp
     Raises:
         ContractError: It does not keep the API of PettingZoo.
     """
-    answer = env.reset(seed=0)
+    try:
+        answer = env.reset(seed=0)
+    except TypeError as error:
+        if "seed" not in str(error):
+            raise
+        raise ContractError("reset takes no seed; adapt it to PettingZoo ≥ 1.24, or wrap it") from error
     if isinstance(env, ParallelEnv):
         if problem := find_problem("reset", answer, RESET, list(agents)):
             raise ContractError(problem)
