@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 from ludus_ratings import TeamMatch, expected_score, openskill_ratings
@@ -19,6 +21,18 @@ def test_skills_are_those_of_the_library():
             assert (found[name].mu, found[name].sigma, found[name].matches) == pytest.approx(
                 (rating.mu, rating.sigma, 1)
             )
+
+
+@pytest.mark.parametrize("outcome", [(0.5, 0.5, 0.0, 0.5), (1.0, 2 / 3, 1 / 3, 0.0), (0.75, 0.25, 0.75, 0.25)])
+def test_points_between_0_and_1_rank_the_teams(outcome):
+    """The library gets whole ranks: it would take 0.5 and 0.0 for a tie."""
+    found = openskill_ratings([TeamMatch(list("abcd"), outcome)])
+    model = PlackettLuce()
+    ranks = [sum(other > own for other in outcome) for own in outcome]
+    expected = model.rate([[model.rating()] for _ in outcome], ranks=ranks)
+    assert [found[name].mu for name in "abcd"] == pytest.approx([team[0].mu for team in expected])
+    order = sorted(zip(outcome, (found[name].mu for name in "abcd"), strict=True))
+    assert all(a[1] < b[1] for a, b in itertools.pairwise(order) if a[0] < b[0])
 
 
 def test_one_against_four():

@@ -69,7 +69,9 @@ class Skills:
         if len(set(names)) < 2:
             return
         before = [[self._openskill_rating(name) for name in team] for team in teams]
-        after = self._model.rate(before, ranks=[-points for points in match.outcome])
+        best_first = sorted(set(match.outcome), reverse=True)
+        # Whole numbers, because openskill truncates ranks.
+        after = self._model.rate(before, ranks=[best_first.index(points) for points in match.outcome])
         new: dict[str, list[Any]] = {}
         for name, rating in zip(names, chain(*after), strict=True):
             new.setdefault(name, []).append(rating)
