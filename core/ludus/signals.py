@@ -15,7 +15,14 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
-__all__ = ["ignore_interrupts", "interrupt_on_termination", "on_signal", "protect_worker", "terminate_children"]
+__all__ = [
+    "StopRequested",
+    "ignore_interrupts",
+    "interrupt_on_termination",
+    "on_signal",
+    "protect_worker",
+    "terminate_children",
+]
 
 #: Handlers for a second signal. Not the previous ones: a background shell leaves SIGINT ignored.
 _SECOND_HANDLERS: dict[int, Any] = {
@@ -25,7 +32,13 @@ _SECOND_HANDLERS: dict[int, Any] = {
 }
 _original: dict[int, Any] = {}  # handlers before the first replacement, by signal
 _traced: set[int] = set()  # signals on which faulthandler writes a traceback
-_REPEAT_S = 5.0  # between two interrupts of code that handles KeyboardInterrupt
+_REPEAT_S = 20.0  # between two interrupts of code that handles KeyboardInterrupt
+
+
+class StopRequested(KeyboardInterrupt):
+    """Interrupts plugin code because the process is to stop after a first signal; a second one raises its base."""
+
+
 _forking = threading.local()
 
 
@@ -37,7 +50,7 @@ def on_signal(callback: Callable[[str], None], *, timeout_s: float = 0.0) -> Ite
 
     Args:
         callback: Called with the signal's name between any two instructions: it should set a flag, then may print.
-        timeout_s: Seconds after the signal in which the block has to end. Then KeyboardInterrupt is raised in it, since
+        timeout_s: Seconds after the signal in which the block has to end. Then `StopRequested` is raised in it, since
             plugin code may hang; and after as long again the process ends, with a traceback. 0: no limit.
     """
 
@@ -55,11 +68,15 @@ def on_signal(callback: Callable[[str], None], *, timeout_s: float = 0.0) -> Ite
 
 @contextmanager
 def _alarm(timeout_s: float) -> Iterator[None]:
-    """Raise KeyboardInterrupt on SIGALRM in the block, which `on_signal` may have requested."""
+    """Raise `StopRequested` on SIGALRM in the block, which `on_signal` may have requested."""
+
+    def interrupt(_number: int, _frame: object) -> None:
+        raise StopRequested
+
     if not timeout_s or threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = signal.signal(signal.SIGALRM, signal.default_int_handler)
+    before = signal.signal(signal.SIGALRM, interrupt)
     try:
         yield
     finally:

@@ -9,6 +9,7 @@ import pytest
 from ludus._run.activity_log import ActivityLog
 from ludus._sampling.match_engine import MatchEngine
 from ludus.activity import STARTING_MATCHES, listen, report_activity, track
+from ludus.signals import StopRequested
 
 
 @pytest.fixture
@@ -74,7 +75,7 @@ def test_a_slow_activity_of_this_process_is_printed(clock):
 
 def test_a_signal_interrupts_an_activity():
     """Between two of its parts."""
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(StopRequested):
         ActivityLog("sim", print, lambda: "SIGTERM").show("making games", 1, 2)
 
 

@@ -10,7 +10,7 @@ import threading
 import time
 
 import pytest
-from ludus.signals import interrupt_on_termination, on_signal
+from ludus.signals import StopRequested, interrupt_on_termination, on_signal
 
 
 @pytest.fixture(autouse=True)
@@ -192,7 +192,7 @@ def test_a_block_that_hangs_is_interrupted():
             signal.raise_signal(signal.SIGTERM)
             time.sleep(20)
 
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(StopRequested):
         hang()
     assert names == ["SIGTERM"]
     assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)

@@ -9,6 +9,7 @@ from attrs import define, field
 
 from ludus._league.coordinator import Coordinator
 from ludus.launcher import learner_name
+from ludus.signals import StopRequested
 
 __all__ = ["ActivityLog", "explain_idle_learners"]
 
@@ -36,10 +37,10 @@ class ActivityLog:
         """Print an activity that takes long, every 15 s.
 
         Raises:
-            KeyboardInterrupt: The process is to stop.
+            StopRequested: The process is to stop.
         """
         if self.stop():
-            raise KeyboardInterrupt
+            raise StopRequested
         now_s = time.monotonic()
         if text != self._last[0] or done <= self._last[1]:  # another activity
             self._started_s = now_s

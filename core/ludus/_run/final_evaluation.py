@@ -17,6 +17,7 @@ from ludus._run.worker_factories import make_actor_cache
 from ludus._sampling.evaluation import play_out
 from ludus._sampling.match_engine import logged_results
 from ludus.matchmaker import PlayerView
+from ludus.signals import StopRequested
 
 _REASON = "final evaluation"
 _PROGRESS_INTERVAL_S = 30.0
@@ -63,9 +64,8 @@ def play_final_evaluation(
             if results:  # otherwise the fixtures are not committed either
                 league.record(logged_results(results, kind="eval"))
                 coordinator.commit()
-    except KeyboardInterrupt:  # between two starts of matches
-        if not stop():
-            raise
+    except StopRequested:  # in the middle of a game, or between two starts of matches
+        return
     finally:
         close_environment(environment)
 

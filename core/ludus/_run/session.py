@@ -27,7 +27,7 @@ from ludus._store.store import Store
 from ludus.activity import listen
 from ludus.errors import LudusError, RunError, WorkerError
 from ludus.launcher import Launcher, Link, Session, Worker, WorkerContext, WorkerPool
-from ludus.signals import on_signal
+from ludus.signals import StopRequested, on_signal
 
 #: Options that set or raise a training budget, for messages.
 BUDGET_OPTIONS = "--minutes or --set run.decisions="
@@ -211,9 +211,8 @@ class RunSession:
         """
         try:
             yield
-        except KeyboardInterrupt:  # of `on_signal` or `ActivityLog`, in the middle of something that takes long
-            if not self._signal:
-                raise
+        except StopRequested:  # in the middle of something that takes long
+            return
         except LudusError as error:
             self.store.check_folder()  # a moved folder is the cause of the error, and nothing can be saved
             if isinstance(error, RunError):  # the disk or a file of the run
