@@ -26,6 +26,7 @@ class Leavers:
             action_space=spaces.Discrete(3),
             teams=(0, 0, 1, 1),
             seat_endings=True,
+            statistics=("age",),
         )
         self.spec = EnvironmentSpec(name="leavers", roles=(role,), turn="simultaneous", max_ticks=4)
         self.num_matches = num_matches
@@ -59,6 +60,7 @@ class Leavers:
         ends = np.array([ENDS.get(seat, (4, ""))[0] for seat in range(4)])
         unit.acting[:] = self.clock[:, None] < ends
         unit.action_mask[..., :2] = True
+        unit.statistics["age"][:] = np.minimum(self.clock[:, None], ends)
         return self.now
 
     def close(self):
@@ -122,3 +124,20 @@ def test_a_joint_seat_starts_again_with_every_match():
     """Ends of earlier matches do not count."""
     environment = as_team(Leavers(1), "unit")
     assert play(environment) == play(environment)
+
+
+@pytest.mark.parametrize(
+    ("wrap", "ages"),
+    [
+        (lambda game: wrap_environment(game, {"unit": Identity()}), [1, 2, 3, 4]),
+        (lambda game: as_team(game, "unit"), [1.5, 3.5]),
+    ],
+    ids=["behind an interface", "as a team"],
+)
+def test_statistics_are_kept(wrap, ages):
+    """Those of a joint seat are means over its seats."""
+    environment = wrap(Leavers(1))
+    play(environment)
+    assert environment.spec.role("unit").statistics == ("age",)
+    tick = environment.step({"unit": np.zeros((1, len(ages), 4 // len(ages)), np.int64)})
+    assert tick.roles["unit"].statistics["age"].tolist() == [ages]
