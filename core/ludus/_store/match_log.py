@@ -136,7 +136,12 @@ def accumulate(totals: Counts, counts: Counts) -> None:
 
 
 _STATISTIC = "statistic/"
-_DTYPES = {"fixture": np.int64, "number": np.int64, "ticks": np.int32, "outcome": np.float32}
+_DTYPES = {
+    "fixture": np.dtype(np.int64),
+    "number": np.dtype(np.int64),
+    "ticks": np.dtype(np.int32),
+    "outcome": np.dtype(np.float32),
+}
 
 
 @frozen(kw_only=True)
@@ -225,20 +230,21 @@ class MatchLog:
         payoffs = count_payoffs(fixtures, starts, report.number[rows], report.outcome[rows], seats=seats)
         behaviour: Sums = {}
         for fixture, own in zip(fixtures, np.split(rows, starts[1:]), strict=False):
-            statistics = {name: values[own] for name, values in report.statistics.items()}
-            if fixture.kind == "eval":
-                add_sums(behaviour, sum_statistics(fixture, statistics, seats=seats))
-            self._insert(report, own, statistics if fixture.kind == "eval" else {})
+            logged = report.statistics if fixture.kind == "eval" else {}
+            statistics = {name: values[own] for name, values in logged.items()}
+            add_sums(behaviour, sum_statistics(fixture, statistics, seats=seats))
+            self._insert(report, own, statistics)
         self._payoffs.add(payoffs)
         self._behaviour.add(behaviour)
-        for summary in summaries:
-            if summary.finished:
-                self._fixtures.close(summary.fixture.id)
-        num_duplicate = len(report.fixture) - len(rows) - num_refused
-        for name, count in (("results_duplicate", num_duplicate), ("results_refused", num_refused)):
-            if count:
-                self._db.add_counter(name, count)
+        for fixture_id in [summary.fixture.id for summary in summaries if summary.finished]:
+            self._fixtures.close(fixture_id)
+        self._count("results_duplicate", len(report.fixture) - len(rows) - num_refused)
+        self._count("results_refused", num_refused)
         return RecordedResults(summaries, payoffs, behaviour)
+
+    def _count(self, name: str, count: int) -> None:
+        if count:
+            self._db.add_counter(name, count)
 
     def _find_new(self, report: _Report) -> tuple[list[tuple[FixtureSummary, NDArray[np.int64]]], int]:
         """Return the result of `_new_matches` for each known fixture, and the number of rows of unknown matches."""
@@ -325,8 +331,8 @@ class MatchLog:
 def _check_report(arrays: Mapping[str, np.ndarray], seats: Sequence[Seat]) -> _Report:
     statistics = {name.removeprefix(_STATISTIC): array for name, array in arrays.items() if name.startswith(_STATISTIC)}
     plain = {name: array for name, array in arrays.items() if not name.startswith(_STATISTIC)}
-    if set(plain) != set(_DTYPES) or any(plain[name].dtype != dtype for name, dtype in _DTYPES.items()):
-        expected = ", ".join(f"{name} {np.dtype(dtype)}" for name, dtype in _DTYPES.items())
+    if {name: array.dtype for name, array in plain.items()} != _DTYPES:
+        expected = ", ".join(f"{name} {dtype}" for name, dtype in _DTYPES.items())
         raise WireError(f"results: expected the arrays {expected}")
     report = _Report(**plain, statistics=statistics)
     n, num_teams = report.fixture.size, 1 + max((seat.team for seat in seats), default=0)
@@ -336,9 +342,13 @@ def _check_report(arrays: Mapping[str, np.ndarray], seats: Sequence[Seat]) -> _R
     if not np.all((report.outcome >= 0) & (report.outcome <= 1)) or not np.all(report.ticks > 0):
         raise WireError("results: expected outcomes in [0, 1], after 1 tick or more")
     for name, values in statistics.items():
-        role, _, short = name.partition("/")
-        shape = (n, sum(seat.role == role for seat in seats))
-        is_valid = name_check().accepts(short) and shape[1] and values.shape == shape and values.dtype == np.float32
-        if not is_valid or not np.isfinite(values).all():
-            raise WireError(f"results: statistic {name[:140]!r}: expected finite float32 {[*shape]} of a role's seats")
+        _check_statistic(name, values, matches=n, roles=[seat.role for seat in seats])
     return report
+
+
+def _check_statistic(name: str, values: np.ndarray, *, matches: int, roles: Sequence[str]) -> None:
+    role, _, short = name.partition("/")
+    shape = (matches, roles.count(role))
+    is_known = role in roles and name_check().accepts(short)
+    if not is_known or values.shape != shape or values.dtype != np.float32 or not np.isfinite(values).all():
+        raise WireError(f"results: statistic {name[:140]!r}: expected finite float32 {[*shape]} of a role's seats")

@@ -166,15 +166,14 @@ class GameBatch:
         self._tick = tick
         self._running = np.zeros(len(games), np.bool_)
         self._acting = [role.acting for role in roles]
-        ends = [tick.terminated, tick.truncated]
-        ends += [flags for role in roles for flags in (role.terminated, role.truncated) if flags is not None]
-        self._cleared_by_step = [*self._acting, *(role.reward for role in roles), *ends]
-        self._cleared_by_reset = [
-            tick.outcome,
-            *(leaf for role in roles for leaf in role.observation.values()),
-            *(role.action_mask for role in roles if role.action_mask is not None),
-            *(array for role in roles for array in role.statistics.values()),
-        ]
+        self._cleared_by_step = [*self._acting, tick.terminated, tick.truncated]
+        self._cleared_by_reset = [tick.outcome]
+        for role in roles:
+            results = (role.reward, role.terminated, role.truncated)
+            self._cleared_by_step += [array for array in results if array is not None]
+            self._cleared_by_reset += [*role.observation.values(), *role.statistics.values()]
+            if role.action_mask is not None:
+                self._cleared_by_reset.append(role.action_mask)
         for index, game in enumerate(games):
             game.bind(arrays.match(index))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from ludus.runs import Run
 from rich.console import RenderableType
@@ -51,16 +51,18 @@ def _show(data: Data) -> Iterable[RenderableType]:
     if not rows:
         yield "no statistics yet: the environment has none, or no evaluation match has ended"
     for role in dict.fromkeys(row["role"] for row in rows):
-        own = [row for row in rows if row["role"] == role]
-        names = list(dict.fromkeys(name for row in own for name in row["statistics"]))
-        shown = table(
-            f"Behaviour of {escape(role)} per evaluation match", "participant", ">matches", *(f">{n}" for n in names)
-        )
-        for row in own:
-            statistics = row["statistics"]
-            matches = max(value["matches"] for value in statistics.values())
-            shown.add_row(escape(row["participant"]), f"{matches:,}", *(_cell(statistics.get(name)) for name in names))
-        yield shown
+        yield _role_table(role, [row for row in rows if row["role"] == role])
+
+
+def _role_table(role: str, rows: Sequence[Data]) -> RenderableType:
+    names = list(dict.fromkeys(name for row in rows for name in row["statistics"]))
+    title = f"Behaviour of {escape(role)} per evaluation match"
+    shown = table(title, "participant", ">matches", *(f">{name}" for name in names))
+    for row in rows:
+        statistics = row["statistics"]
+        matches = max(value["matches"] for value in statistics.values())
+        shown.add_row(escape(row["participant"]), f"{matches:,}", *(_cell(statistics.get(name)) for name in names))
+    return shown
 
 
 def _cell(value: Data) -> str:
