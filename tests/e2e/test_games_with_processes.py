@@ -222,7 +222,7 @@ def test_slow_starts_are_not_taken_for_hanging(configure, start):
     """Making the games and starting their matches takes longer than `run.stall_s`; a line names the options."""
     main = {"dummy-gradient": {"segment_decisions": 4, "batch_decisions": 16}}
     run = {"workers": 1, "stall_s": 2.0, "decisions": 16}
-    path = configure({"reset_s": 1.1}, run=run, sampling={"matches": 3}, main=main)
+    path = configure({"reset_s": 0.8}, run=run, sampling={"matches": 4}, main=main)
     status, output = finish(start("train", path, "--run", "run"))
     assert status == 0, output
     assert "was killed" not in output
@@ -234,7 +234,7 @@ def test_slow_starts_are_not_taken_for_hanging(configure, start):
 def test_a_run_that_learned_nothing_fails(configure, start, workers):
     """The reason is one line."""
     main = {"dummy-gradient": {"segment_decisions": 4, "batch_decisions": 100_000}}
-    path = configure({"reset_s": 0.2}, run={"workers": workers, "decisions": 0, "minutes": 0.07}, main=main)
+    path = configure({"reset_s": 0.2}, run={"workers": workers, "decisions": 0, "minutes": 0.04}, main=main)
     status, output = finish(start("train", path, "--run", "run"))
     assert status == 1, output
     assert re.search(r"^error: nothing was learned: ", output, re.MULTILINE), output
@@ -243,7 +243,7 @@ def test_a_run_that_learned_nothing_fails(configure, start, workers):
 @pytest.mark.parametrize("game_workers", [0, 2])
 def test_a_signal_ends_a_run_that_starts_matches(configure, start, tmp_path, game_workers):
     """Between two games, in the process of the coordinator."""
-    options = {"reset_s": 1.5, "log": str(tmp_path / "log")}
+    options = {"reset_s": 0.8, "log": str(tmp_path / "log")}
     path = configure(options, sampling={"matches": 60})
     overrides = ["--set", f"environment.gymnasium.workers={game_workers}"]
     process = start("train", path, "--run", "run", *overrides)
