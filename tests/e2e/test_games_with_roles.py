@@ -318,6 +318,19 @@ def test_a_team_with_seats_of_several_roles_is_refused(folders, tmp_path):
     ]
 
 
+def test_a_role_of_several_but_not_all_teams_is_refused(folders, tmp_path):
+    """Its models may take neither one fixed team nor any team."""
+    teams = {f"team_{i}": [f"hider_{i}"] for i in range(4)} | {"seekers": ["seeker"]}
+    tables = {
+        "run": {"workers": 0, "decisions": 100},
+        "environment": {"name": "pettingzoo", "pettingzoo": {"id": "toy_roles:Hide", "teams": teams}},
+        "players": RUNS["hide"][1],
+    }
+    with pytest.raises(ludus.ConfigError, match="expected a role of one team or of all 5 teams") as error:
+        ludus.train(tables, run_dir=tmp_path / "run")
+    assert len(error.value.problems) == 1
+
+
 # -- in the terminal -----------------------------------------------------------------------------------------------
 
 

@@ -147,8 +147,15 @@ def _role_problems(run: RunContext) -> Iterator[Problem]:
 
 
 def _team_problems(player: PlayerConfig, spec: EnvironmentSpec) -> Iterator[Problem]:
-    """Yield a problem if a team of the player's role has seats of other roles: one participant plays a whole team."""
-    for team in sorted({seat.team for seat in spec.seats if seat.role == player.role}):
+    """Yield a problem if the player's role shares a team with other roles, or has several but not all teams."""
+    teams = sorted({seat.team for seat in spec.seats if seat.role == player.role})
+    if 1 < len(teams) < spec.num_teams:
+        text = (
+            f"the role {player.role} plays the teams {', '.join(map(str, teams))} of {spec.name}, and other roles the "
+            f"others; expected a role of one team or of all {spec.num_teams} teams — put its seats into one team"
+        )
+        yield Problem(("players", player.name, "role"), text)
+    for team in teams:
         roles = dict.fromkeys(seat.role for seat in spec.seats if seat.team == team)
         if len(roles) > 1:
             text = (
