@@ -15,6 +15,7 @@ import numpy as np
 from attrs import define, field, frozen
 from ludus._league.league import League
 from ludus._store.store import Store
+from ludus.matchmaker import rated_names
 from ludus.records import ModelRecord
 from ludus_ratings.elo_table import EloTable
 
@@ -91,9 +92,12 @@ class _MatchCounts:
 
     @classmethod
     def read(cls, store: Store) -> _MatchCounts:
-        teams = [seat.team for seat in store.seats()]
+        seats = store.seats()
+        teams = [seat.team for seat in seats]
         rows = store.execute("SELECT id, kind, seats FROM fixtures")
-        fixtures = {number: (kind, _pairs(json.loads(seats), teams)) for number, kind, seats in rows}
+        fixtures = {
+            number: (kind, _pairs(rated_names(json.loads(names), seats), teams)) for number, kind, names in rows
+        }
         counts = cls(all=defaultdict(lambda: np.zeros(3)), rated=defaultdict(lambda: np.zeros(3)), trained=0)
         trained = 0
         rows = store.execute("SELECT fixture, outcome, count(*) FROM matches GROUP BY 1, 2")
@@ -135,7 +139,7 @@ def _inherited_weights(league: League, name: str) -> dict[str, float]:
 
 
 def _audit_payoffs(league: League, counts: Counts) -> Iterator[str]:
-    participants = [*league.models, *league.anchors, *(view.live for view in league.players.values())]
+    participants = [*league.models, *league.rated_anchors, *(view.live for view in league.players.values())]
     expected = _weighted_payoffs([_inherited_weights(league, name) for name in participants], counts)
     payoffs = np.stack([league.payoff(name, participants) for name in participants])
     different = ~np.isclose(payoffs, expected).all(axis=2)
@@ -158,11 +162,11 @@ def _weighted_payoffs(weights: Sequence[dict[str, float]], counts: Counts) -> np
 
 
 def _audit_ratings(league: League, rated: Counts) -> Iterator[str]:
-    table = EloTable(anchors=league.anchors)
+    table = EloTable(anchors=league.rated_anchors, seats=league.seats, sides=league.sides)
     for (a, b), count in sorted(rated.items()):
         if not (a.endswith("+") or b.endswith("+")):
             table.add(a, b, count.astype(np.int64))
-    for name in (*league.models, *league.anchors):
+    for name in (*league.models, *league.rated_anchors):
         got, expected = league.rating(name), table.rating(name)
         if got.matches != expected.matches or abs(got.mean - expected.mean) > 1e-3:
             yield f"rating of {name}: {got}, counted {expected}"
