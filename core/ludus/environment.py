@@ -22,7 +22,6 @@ decision gets the rewards up to and including the tick on which it ends. A *term
 *truncated* one does, from its observation of that tick. Later rewards of the seat, such as those of its team, count in
 the returns of the match but are not learned from. If they shall belong to a seat that plays no more, do not flag its
 end: its last decision then stays pending and collects rewards until the match ends.
-
 `ludus.testing.check_environment` checks this contract.
 """
 
@@ -117,8 +116,8 @@ class Role:
         seat_endings: Whether a seat of this role may end before its match; ticks then hold `RoleTick.terminated` and
             `RoleTick.truncated`.
         statistics: Names of the statistics of a seat, see `RoleTick.statistics`.
-        guidance: Reward parts that guide early learning. Their weight falls linearly to 0 over the training budget, as
-            in [AET §3.2.4], unless an interface of the player fades them in another way.
+        guidance: Reward parts whose weight falls linearly to 0 over the run [AET §3.2.4], unless interfaces fade them.
+        seat_names: Name of each seat in messages, such as that of an agent of a library; empty: numbers only.
     """
 
     name: str = field(validator=option.name())
@@ -130,6 +129,7 @@ class Role:
     seat_endings: bool = False
     statistics: tuple[str, ...] = field(default=(), validator=deep_iterable(option.name()))
     guidance: tuple[str, ...] = ()
+    seat_names: tuple[str, ...] = ()
 
     def __attrs_post_init__(self) -> None:
         if self.labels_used is None:

@@ -127,7 +127,7 @@ def test_a_game_that_ignores_its_seed(where) -> None:
 def test_sides_that_observations_do_not_show(pay, options, is_found) -> None:
     """Seats of two teams look equal, but an exchange of their actions does not exchange their rewards."""
     _, warnings = lines(Bets(pay, **options))
-    start = "seats 0 and 1 of role player observe the same at their first decision, but are paid by other rules"
+    start = "seat 0 and seat 1 of role player observe the same at their first decision, but are paid by other rules"
     assert any(warning.startswith(start) for warning in warnings) is is_found
 
 

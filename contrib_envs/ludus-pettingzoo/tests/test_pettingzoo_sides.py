@@ -91,8 +91,9 @@ def outcome(env):
 
 
 def test_equal_spaces_share_a_role_by_default(make) -> None:
-    """One model would play both sides."""
-    assert [(role.name, role.num_seats) for role in make().spec.roles] == [("player", 2)]
+    """One model would play both sides; messages name the agents."""
+    (role,) = make().spec.roles
+    assert (role.name, role.num_seats, role.seat_names) == ("player", 2, ("a_0", "d_0"))
 
 
 @pytest.mark.parametrize("workers", [0, 1])

@@ -134,7 +134,7 @@ class RoleSeats:
         self, role: Role, columns: slice, *, reward: np.ndarray, elapsed_ticks: np.ndarray, returns: np.ndarray
     ) -> None:
         num_matches, seats = reward.shape
-        self.name, self.num_seats = role.name, role.num_seats
+        self.name, self.num_seats, self.seat_names = role.name, role.num_seats, role.seat_names
         self.seat_endings, self.statistics = role.seat_endings, role.statistics
         self._reward, self._elapsed_ticks = reward[:, columns], elapsed_ticks[:, columns]
         self._returns = returns[:, columns]
@@ -308,4 +308,5 @@ class TickChecks:
         return found
 
     def _place(self, role: RoleSeats, match: np.intp, seat: np.intp) -> str:
-        return f"role {role.name!r} seat {seat} in match {match} after {self._running.ages(match)} ticks"
+        name = f" ({role.seat_names[seat]})" if role.seat_names else ""
+        return f"role {role.name!r} seat {seat}{name} in match {match} after {self._running.ages(match)} ticks"

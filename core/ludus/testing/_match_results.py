@@ -77,5 +77,6 @@ class MatchResults:
         return len(lead) > 1 and bool(abs(lead.mean()) > 4.0 * lead.std(ddof=1) / len(lead) ** 0.5)
 
     def _name(self, team: int) -> str:
-        roles = dict.fromkeys(seat.role for seat in self.spec.seats if seat.team == team)
-        return f"team {team} ({', '.join(roles)})"
+        seats = [seat for seat in self.spec.seats if seat.team == team]
+        names = [(self.spec.role(seat.role).seat_names or {seat.index: seat.role})[seat.index] for seat in seats]
+        return f"team {team} ({', '.join(dict.fromkeys(names))})"

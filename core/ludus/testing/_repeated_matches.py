@@ -129,10 +129,11 @@ def find_indistinct_sides(matches: RepeatedMatches, first: Record, results: Matc
             by_luck = not np.allclose(matches.play(match_seed=1).returns, first.returns, atol=1e-5)
             if by_luck and not results.differ(*at):
                 continue
+            names = role.seat_names or tuple(f"seat {seat}" for seat in range(role.num_seats))
             yield (
-                f"seats {one} and {other} of role {role.name} observe the same at their first decision, but are paid "
-                f"by other rules: one model cannot play both sides unless an interface shows the side; give each "
-                f"side a role of its own, or show the side in the observation"
+                f"{names[one]} and {names[other]} of role {role.name} observe the same at their first decision, but "
+                f"are paid by other rules: one model cannot play both sides unless an interface shows the side; give "
+                f"each side a role of its own, or show the side in the observation"
             )
             break
 

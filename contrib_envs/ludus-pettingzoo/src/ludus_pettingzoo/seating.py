@@ -127,6 +127,7 @@ def assign_seats(
             action_space=plain_action_space(its_spaces.action),
             teams=tuple(team_of[agent] for agent in group),
             seat_endings=True,
+            seat_names=tuple(map(str, group)),
             statistics=tuple(statistics),
         )
         made.append(role)
