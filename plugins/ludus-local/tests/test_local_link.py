@@ -429,7 +429,7 @@ def test_a_league_survives_restarts_of_its_workers(league, tmp_path, monkeypatch
         runner.train(goal)
         runner.start(victim)
     runner.train(4000)
-    assert runner.learner("main").metrics.drops["dropped_malformed"] == 0
+    assert runner.learner("main").state.metrics.drops["dropped_malformed"] == 0
     assert len(runner._workers["sampler-0"][1]._learners["learner-main"].buffers) <= 12
 
 
@@ -454,4 +454,4 @@ def test_a_learner_without_shared_memory_gets_plain_arrays(league, monkeypatch):
     runner.train(1000)
     assert runner.messages(Segments)
     assert not runner.messages(BlockReference)
-    assert runner.learner("main").metrics.drops["dropped_malformed"] == 0
+    assert runner.learner("main").state.metrics.drops["dropped_malformed"] == 0
