@@ -8,7 +8,7 @@ from types import ModuleType, SimpleNamespace
 import attrs
 import numpy as np
 import pytest
-from attrs import frozen
+from attrs import evolve, frozen
 from gymnasium import spaces
 from ludus._config.run_config import parse_config
 from ludus._config.toml import apply_overrides
@@ -312,6 +312,11 @@ def test_learned_role_by_name(configure):
         ((), TWO_ROLES, "players.main.role: missing; expected one of cat, mouse"),
         (("players.main.role=dog",), TWO_ROLES, "players.main.role: expected one of cat, mouse, got 'dog'"),
         (("players.main.role=dog",), SPEC, "players.main.role: expected one of player, got 'dog'"),
+        (
+            ("players.main.role=dog",),
+            evolve(SPEC, roles=(evolve(ROLE, seat_names=("a_0", "d_0")),)),
+            "players.main.role: expected one of player, got 'dog'; the option roles of game assigns a_0, d_0 to roles",
+        ),
     ],
 )
 def test_learned_role_wrong(configure, overrides, spec, problem):

@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
+from ludus._store.database import SCHEMA_VERSION
 from ludus._store.store import Store
 from ludus.runs import open_run
 from ludus_terminal.verify import verify
@@ -199,7 +200,9 @@ def test_newer_schema_is_an_error(ludus, run_copy):
     database.execute("PRAGMA user_version = 99")
     database.close()
     for command in (("resume", run_copy), ("eval", run_copy, "main_agent@1", "random"), ("league", run_copy)):
-        check_error(ludus(*command), r"error: .*: schema 99, this ludus reads 2; use the ludus that wrote it")
+        check_error(
+            ludus(*command), rf"error: .*: schema 99, this ludus reads {SCHEMA_VERSION}; use the ludus that wrote it"
+        )
 
 
 def test_damaged_database_is_an_error(ludus, run_copy):

@@ -81,7 +81,9 @@ def learned_role(player: PlayerConfig, spec: EnvironmentSpec) -> Role:
     for role in spec.roles:
         if player.role in ("", role.name):
             return role
-    raise ConfigError(f"players.{player.name}.role: expected one of {names}, got {player.role!r}")
+    seats = ", ".join(name for role in spec.roles for name in role.seat_names)
+    hint = f"; the option roles of {spec.name} assigns {seats} to roles" if seats else ""
+    raise ConfigError(f"players.{player.name}.role: expected one of {names}, got {player.role!r}{hint}")
 
 
 def player_role(player: PlayerConfig, spec: EnvironmentSpec) -> tuple[Role, Interface | None]:
