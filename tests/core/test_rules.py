@@ -320,7 +320,7 @@ def test_a_reset_to_a_model_that_does_not_fit_is_an_error(tables, tmp_path):
         runner.coordinator.rule_runner.rules = {
             "once": Once(Reset(player="other", reason="restarts from main@1", init="main@1"))
         }
-        with pytest.raises(ModelError, match=r"'other' cannot be reset \(restarts from main@1\): .* — let the rule"):
+        with pytest.raises(ModelError, match=r"'other' cannot be reset \(restarts from main@1\): .* — ludus check"):
             runner.until(lambda: False)
         assert runner.learner("other").state.generation == 0
         runner.until(lambda: "other" in runner.store.checkpoints.latest())

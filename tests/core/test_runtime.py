@@ -12,13 +12,13 @@ def test_workers_are_closed_if_another_one_cannot_be_made(league, monkeypatch):
     held, make, close = [], Count.__init__, Count.close
 
     def made(game, config, *, num_matches):
-        if num_matches == 7:
-            raise ConfigError("no room for an evaluator")
+        if held:
+            raise ConfigError("no room for another game")
         make(game, config, num_matches=num_matches)
         held.append(game)
 
     monkeypatch.setattr(Count, "__init__", made)
     monkeypatch.setattr(Count, "close", lambda game: [held.remove(game), close(game)])
-    with pytest.raises(ConfigError, match="no room for an evaluator"):
-        league(evaluation={"matches": 7})
+    with pytest.raises(ConfigError, match="no room for another game"):
+        league()
     assert held == []

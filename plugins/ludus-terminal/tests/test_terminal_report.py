@@ -85,7 +85,7 @@ def test_it_computes_the_deviation_that_it_shows(folder, computed):
     ("teams", "output"),
     [
         (2, "main@1: no evaluation matches"),
-        (1, "main@1: a game of one team has no ratings; ludus eval RUN main@1 tells what it scores"),
+        (1, "main@1: a game of one team has no ratings; ludus eval RUN main@1 scores it"),
     ],
 )
 def test_a_model_without_matches_has_no_table(write, teams, output):

@@ -88,7 +88,7 @@ def _unrated(model: str, *, teams: int) -> str:
     name = escape(model)
     if teams > 1:
         return f"{name}: no evaluation matches"
-    return f"{name}: a game of one team has no ratings; ludus eval RUN {name} tells what it scores"
+    return f"{name}: a game of one team has no ratings; ludus eval RUN {name} scores it"
 
 
 def _records(player: dict[str, Any]) -> Table:
