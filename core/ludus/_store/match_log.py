@@ -229,11 +229,13 @@ class MatchLog:
         fixtures = [summary.fixture for summary in summaries]
         payoffs = count_payoffs(fixtures, starts, report.number[rows], report.outcome[rows], seats=seats)
         behaviour: Sums = {}
+        texts: list[str] = []
         for fixture, own in zip(fixtures, np.split(rows, starts[1:]), strict=False):
             logged = report.statistics if fixture.kind == "eval" else {}
             statistics = {name: values[own] for name, values in logged.items()}
             add_sums(behaviour, sum_statistics(fixture, statistics, seats=seats))
-            self._insert(report, own, statistics)
+            texts += _to_json(statistics, len(own))
+        self._insert(report, rows, texts)
         self._payoffs.add(payoffs)
         self._behaviour.add(behaviour)
         for fixture_id in [summary.fixture.id for summary in summaries if summary.finished]:
@@ -281,12 +283,12 @@ class MatchLog:
         )
         return summary, new
 
-    def _insert(self, report: _Report, rows: NDArray[np.int64], statistics: Mapping[str, np.ndarray]) -> None:
+    def _insert(self, report: _Report, rows: NDArray[np.int64], statistics: list[str]) -> None:
         columns = (report.fixture[rows].tolist(), report.number[rows].tolist(), report.ticks[rows].tolist())
         outcomes = [points.tobytes() for points in report.outcome[rows]]
-        values = {name: array.tolist() for name, array in statistics.items()}
-        texts = [json.dumps({name: lists[i] for name, lists in values.items()}) for i in range(len(rows))]
-        self._db.write_many("INSERT INTO matches VALUES (?, ?, ?, ?, ?)", zip(*columns, outcomes, texts, strict=True))
+        self._db.write_many(
+            "INSERT INTO matches VALUES (?, ?, ?, ?, ?)", zip(*columns, outcomes, statistics, strict=True)
+        )
 
     def records(self, *, last: int | None = None, kind: str | None = None, first: int = 0) -> Iterator[MatchRecord]:
         """Return the log ordered by fixture and number.
@@ -352,3 +354,11 @@ def _check_statistic(name: str, values: np.ndarray, *, matches: int, roles: Sequ
     is_known = role in roles and name_check().accepts(short)
     if not is_known or values.shape != shape or values.dtype != np.float32 or not np.isfinite(values).all():
         raise WireError(f"results: statistic {name[:140]!r}: expected finite float32 {[*shape]} of a role's seats")
+
+
+def _to_json(statistics: Mapping[str, np.ndarray], count: int) -> list[str]:
+    """Return the statistics of each of `count` matches as a JSON object."""
+    if not statistics:
+        return ["{}"] * count
+    values = {name: array.tolist() for name, array in statistics.items()}
+    return [json.dumps({name: lists[i] for name, lists in values.items()}) for i in range(count)]
