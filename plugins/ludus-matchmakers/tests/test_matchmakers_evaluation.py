@@ -49,6 +49,15 @@ def test_a_newer_model_counts_twice_as_much():
     assert win_rate_counts(league, "mouse", ["cat@1"], results="evaluation").tolist() == [[10, 0, 5]]
 
 
+def test_losses_of_predecessors_to_their_successors_do_not_count():
+    """In self-play main@1 has lost to main@2, which is no result of main@3."""
+    evaluations = {("main@1", "main@2"): (1, 0, 9), ("main@3", "main@1"): (8, 0, 2)}
+    results = {("main@3+", "main@2"): (6, 0, 4)}
+    league = FakeLeague(players=[fake_player("main", 3)], results=results, evaluations=evaluations)
+    counts = win_rate_counts(league, "main", ["main@1", "main@2"], results="evaluation")
+    assert counts.tolist() == [[8, 0, 2], [6, 0, 4]]
+
+
 def test_an_opponent_without_evaluations_has_the_counts_of_training():
     """A league without evaluation matches works as before."""
     league = FakeLeague(

@@ -208,14 +208,33 @@ def win_rate_counts(league: LeagueView, player: str, opponents: Sequence[str], *
         league: The league.
         player: The player.
         opponents: Its opponents.
-        results: ``"evaluation"``: evaluation matches of its frozen models; opponents without any have the counts of all
-            matches. ``"training"``: all matches.
+        results: ``"evaluation"``: those of `evaluation_counts`; opponents without any have the counts of all matches.
+            ``"training"``: all matches.
     """
-    live = league.players[player].live
-    counts = league.payoff(live, opponents)
+    view = league.players[player]
+    counts = league.payoff(view.live, opponents)
     if results == "evaluation":
-        evaluated = league.payoff(live, opponents, evaluated=True)
+        evaluated = evaluation_counts(league, view, opponents)
         counts = np.where(evaluated.sum(axis=1, keepdims=True) > 0, evaluated, counts)
+    return counts
+
+
+def evaluation_counts(league: LeagueView, view: PlayerView, opponents: Sequence[str]) -> np.ndarray:
+    """Return ``[n, 3] float64``: the counts of the evaluation matches of a player's frozen models against opponents.
+
+    Matches of a model count half as much as those of the next one. Against models of the player itself only matches of
+    the newest model count: earlier ones have lost to their successors, which are in the pool.
+
+    Args:
+        league: The league.
+        view: The player.
+        opponents: Its opponents.
+    """
+    counts = np.array(league.payoff(view.live, opponents, evaluated=True))
+    predecessors = set(view.models)
+    own = [index for index, name in enumerate(opponents) if name in predecessors]
+    if own:
+        counts[own] = league.payoff(view.models[-1], [opponents[index] for index in own], evaluated=True)
     return counts
 
 
@@ -346,7 +365,7 @@ def _pool_pairs(league: LeagueView, view: PlayerView, pool_matches: int, budget:
     models = [name for team in teams for name in pool_opponents(league, view.name, team) if name != newest]
     if not models or league.payoff(newest, models, evaluated=True).sum() >= budget:
         return []
-    matches = league.payoff(view.live, models, evaluated=True).sum(axis=1)
+    matches = evaluation_counts(league, view, models).sum(axis=1)
     fewest = np.flatnonzero((matches == matches.min()) & (matches < pool_matches))
     return [(newest, models[i]) for i in fewest]
 
