@@ -11,7 +11,7 @@ from ludus_pettingzoo.config import PettingZooConfig
 from ludus_pettingzoo.environment import make_environment
 
 SIEGE = '''
-"""Attackers and defenders of equal spaces earn and die by a script; `outcome` is what the game says at the end."""
+"""Attackers and defenders of equal spaces earn and die by a script; `outcome` is its result."""
 
 import numpy as np
 from gymnasium import spaces

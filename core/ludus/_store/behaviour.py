@@ -75,7 +75,7 @@ class BehaviourTable:
         for key in sorted(counted.keys() | stored.keys()):
             expected, actual = counted.get(key, zeros), stored.get(key, zeros)
             if not np.allclose(expected, actual, rtol=1e-6, atol=1e-6):
-                yield f"statistic {key[1]} of {key[0]}: stored {actual.tolist()}, the log says {expected.tolist()}"
+                yield f"statistic {key[1]} of {key[0]}: stored {actual.tolist()}, the log has {expected.tolist()}"
 
 
 def sum_statistics(fixture: Fixture, statistics: Mapping[str, np.ndarray], *, seats: Sequence[Seat]) -> Sums:

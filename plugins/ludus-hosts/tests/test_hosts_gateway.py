@@ -86,10 +86,10 @@ class Host:
 
     def receive(self):
         """Receive all messages."""
-        for line, heard in ((self.line, self.received), (self.bulk, self.fetched)):
+        for line, messages in ((self.line, self.received), (self.bulk, self.fetched)):
             while line.socket.poll(0):
                 peer, worker, *frames = map(bytes, take_message(line.socket))
-                heard.append((peer.decode(), worker.decode(), codec.decode(frames)))
+                messages.append((peer.decode(), worker.decode(), codec.decode(frames)))
 
     def of(self, kind):
         return [message for _, _, message in [*self.received, *self.fetched] if isinstance(message, kind)]

@@ -59,16 +59,16 @@ class Sampler:
     """The endpoint of a sampler."""
 
     def __init__(self, site, name, *, shared):
-        self.name, self.heard = name, []
+        self.name, self.received = name, []
         endpoint = ZmqEndpoint(name, sockets=site._sockets)
         endpoint.connect(COORDINATOR, ipc_address(site._sockets, COORDINATOR))
         self.link = HostLink(endpoint, SharedFolder.beside(site._sockets, name) if shared else None)
 
     def hear(self):
-        self.heard += self.link.receive(0.0)
+        self.received += self.link.receive(0.0)
 
     def of(self, kind):
-        return [message for _, message in self.heard if isinstance(message, kind)]
+        return [message for _, message in self.received if isinstance(message, kind)]
 
     def shown(self):
         """Return the weights that the board shows, as (value, version)."""
@@ -237,7 +237,7 @@ def test_fixtures_wait_for_their_models(place):
     assert place.requests == [ModelRequest(hash=DIGEST)]
     place.site.add_model(FILE)
     place.until(lambda: len(sampler.of(ResultsAck)) == 2)
-    assert [type(message) for _, message in sampler.heard if not isinstance(message, Welcome)] == [
+    assert [type(message) for _, message in sampler.received if not isinstance(message, Welcome)] == [
         ResultsAck,
         Fixtures,
         ResultsAck,
@@ -270,7 +270,7 @@ def test_a_stopped_sampler_does_not_wait_for_models(place):
     for message in (fixtures(model=True), ResultsAck(report=1), Stop(reason="enough")):
         place.site.deliver(COORDINATOR, FIRST, message)
     place.until(lambda: sampler.of(Stop))
-    assert [message for _, message in sampler.heard] == [ResultsAck(report=1), Stop(reason="enough")]
+    assert [message for _, message in sampler.received] == [ResultsAck(report=1), Stop(reason="enough")]
 
 
 # -- messages of samplers --------------------------------------------------------------------------------------------

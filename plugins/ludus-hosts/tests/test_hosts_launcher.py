@@ -79,13 +79,13 @@ def test_messages_of_the_gateway_are_not_passed_on(worker_pool, gateway, eventua
     """Except as empty metrics of samplers that have left."""
     received = []
 
-    def hear():
+    def receive():
         received.extend(worker_pool.receive(0.05))
 
     gateway.send(COORDINATOR, HostList(hosts={"box": 2}))
     gateway.send(COORDINATOR, Heartbeat(count=3))
     gateway.send(COORDINATOR, HostList(hosts={"box": 1}))
-    eventually(lambda: len(received) == 2, meanwhile=hear)
+    eventually(lambda: len(received) == 2, meanwhile=receive)
     assert received == [(GATEWAY, Heartbeat(count=3)), *gone("sampler-box-1")]
     assert worker_pool.alive == ["sampler-box-0"]
 
@@ -96,7 +96,7 @@ def test_late_metrics_of_a_sampler_that_left_are_dropped(worker_pool, gateway, e
     sampler.connect(COORDINATOR, ipc_address(worker_pool._sockets, COORDINATOR))
     report, received = MetricsReport(values={"decisions_per_s": 13_668.0}), []
 
-    def hear():
+    def receive():
         received.extend(worker_pool.receive(0.05))
 
     def print_line(*messages):
@@ -106,10 +106,10 @@ def test_late_metrics_of_a_sampler_that_left_are_dropped(worker_pool, gateway, e
     try:
         for hosts, expected in (({"box": 1}, [report]), ({}, []), ({"box": 1}, [report])):
             gateway.send(COORDINATOR, HostList(hosts=hosts))
-            eventually(lambda hosts=hosts: worker_pool._hosts == hosts, meanwhile=hear)
+            eventually(lambda hosts=hosts: worker_pool._hosts == hosts, meanwhile=receive)
             received.clear()
             print_line(report, Heartbeat(count=1))
-            eventually(lambda: ("sampler-box-0", Heartbeat(count=1)) in received, meanwhile=hear)
+            eventually(lambda: ("sampler-box-0", Heartbeat(count=1)) in received, meanwhile=receive)
             assert [message for _, message in received[:-1]] == expected
     finally:
         sampler.close()
@@ -184,7 +184,7 @@ def test_a_launched_run_can_be_joined(session, keys, wire, key, output, free_add
         (pid,) = worker_pool._supervisor.pids.values()
         assert output == [f"other machines can join at {free_address} (`ludus join`)"]
         line = wire.line(free_address, key)
-        heard = []
+        received = []
 
         def print_line(message):
             eventually(lambda: line.send([b"", b"", *codec.encode(message)]))
@@ -193,14 +193,14 @@ def test_a_launched_run_can_be_joined(session, keys, wire, key, output, free_add
             worker_pool.receive(0.05)
             worker_pool.check(last_seen_s={}, errors={})
             while line.socket.poll(0):
-                heard.append(codec.decode(take_message(line.socket)[2:]))
+                received.append(codec.decode(take_message(line.socket)[2:]))
 
         print_line(JoinRequest(host="box", token="1"))
-        eventually(lambda: heard, meanwhile=turn)
-        assert heard[0].config == "# of the run\n"
-        print_line(JoinRequest(host="box", token="1", samplers=2, run=heard[0].run))
-        eventually(lambda: worker_pool._hosts == {"box": 2} and len(heard) > 1, meanwhile=turn)
-        assert heard[-1] == JoinAccepted(run=worker_pool._sockets.name)
+        eventually(lambda: received, meanwhile=turn)
+        assert received[0].config == "# of the run\n"
+        print_line(JoinRequest(host="box", token="1", samplers=2, run=received[0].run))
+        eventually(lambda: worker_pool._hosts == {"box": 2} and len(received) > 1, meanwhile=turn)
+        assert received[-1] == JoinAccepted(run=worker_pool._sockets.name)
         assert output[-1] == "box takes part with 2 samplers"
         assert worker_pool.send(GATEWAY, Stop())
         print_line(HostLeft(host="box"))

@@ -34,7 +34,7 @@ class RelayTest:
     """A relay, and the gateway's end of its connections."""
 
     def __init__(self, wire, options, eventually, **how):
-        self.output, self.heard = [], []  # by the relay to the person; by the run, as (to, worker, message)
+        self.output, self.received = [], []  # by the relay to the person; by the run, as (to, worker, message)
         self.wire, self._eventually = wire, eventually
         self.listener, self.address = wire.listener()
         self.routes = {}  # of the connection for what is large, and of the other
@@ -53,7 +53,7 @@ class RelayTest:
             if isinstance(message, JoinRequest):
                 self.routes[message.bulk] = route
             self.last_routes[type(message)] = route
-            self.heard.append((peer.decode(), worker.decode(), message))
+            self.received.append((peer.decode(), worker.decode(), message))
 
     def until(self, condition):
         return self._eventually(condition, meanwhile=self.turn)
@@ -70,7 +70,7 @@ class RelayTest:
         self.listener.socket.send_multipart([self.routes[bulk], peer.encode(), worker.encode(), *frames])
 
     def of(self, kind):
-        return [message for _, _, message in self.heard if isinstance(message, kind)]
+        return [message for _, _, message in self.received if isinstance(message, kind)]
 
     def close(self):
         if not self.relay._own.context.closed:  # else it has left by itself
@@ -272,7 +272,7 @@ def test_messages_of_samplers_are_forwarded(taking_part):
     endpoint.connect(COORDINATOR, ipc_address(sockets, COORDINATOR))
     try:
         endpoint.send(COORDINATOR, Hello(pid=3))
-        taking_part.until(lambda: (COORDINATOR, FIRST, Hello(pid=3)) in taking_part.heard)
+        taking_part.until(lambda: (COORDINATOR, FIRST, Hello(pid=3)) in taking_part.received)
         taking_part.answer(Stop(reason="enough"), peer=COORDINATOR, worker=FIRST)
         assert taking_part.until(lambda: endpoint.receive(0.0)) == [(COORDINATOR, Stop(reason="enough"))]
     finally:

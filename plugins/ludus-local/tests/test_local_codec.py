@@ -439,5 +439,5 @@ def test_further_messages_can_be_registered(monkeypatch):
     with pytest.raises(WireError, match="Whisper is not a message"):
         encode(message)
     codec.register(Whisper)
-    heard = decode(encode(message))
-    assert (heard.loudness, heard.sound["a"].tolist()) == (0.5, [0, 1, 2])
+    received = decode(encode(message))
+    assert (received.loudness, received.sound["a"].tolist()) == (0.5, [0, 1, 2])

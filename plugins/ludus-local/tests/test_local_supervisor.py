@@ -485,8 +485,8 @@ def test_clients_of_a_hanging_service_are_not_killed(supervise_service, monkeypa
 def test_heartbeats_of_services_and_helpers_are_progress(tmp_path, monkeypatch):
     """Those of others are not, since their work may be lost; nor is a count of 0."""
     monkeypatch.setattr("ludus_local.launcher.private_ipc_dir", lambda: tmp_path)
-    worker_pool, heard = make_pool(tmp_path), []
-    monkeypatch.setattr(Supervisor, "record_progress", lambda self, name: heard.append(name))
+    worker_pool, received = make_pool(tmp_path), []
+    monkeypatch.setattr(Supervisor, "record_progress", lambda self, name: received.append(name))
     counts = [("service-x", 0), ("service-x", 5), ("learner-main", 5), ("helper-1-main", 0), ("helper-1-main", 5)]
     messages = [(name, Heartbeat(count=count)) for name, count in counts]
     monkeypatch.setattr(ZmqEndpoint, "receive", lambda self, timeout_s: messages)
@@ -494,7 +494,7 @@ def test_heartbeats_of_services_and_helpers_are_progress(tmp_path, monkeypatch):
         assert worker_pool.receive(0.0) == messages
     finally:
         worker_pool.close()
-    assert heard == ["service-x", "helper-1-main"]
+    assert received == ["service-x", "helper-1-main"]
 
 
 def test_clients_of_a_starting_service_are_not_killed(supervise_service):

@@ -74,4 +74,4 @@ def test_verify_compares_the_sums_with_the_log(made):
     made.store.commit()
     with open_run(made.folder) as run:
         (problem,) = (problem for problem in verify(run) if "statistic" in problem)
-    assert problem.startswith("statistic cat/catches of cat@1: stored [2.0, 7.0, 20.0], the log says [2.0, 6.0, 20.0]")
+    assert problem.startswith("statistic cat/catches of cat@1: stored [2.0, 7.0, 20.0], the log has [2.0, 6.0, 20.0]")

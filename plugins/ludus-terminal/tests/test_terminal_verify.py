@@ -62,12 +62,12 @@ def test_a_sound_run_has_no_problems(run):
     ("sql", "problem"),
     [
         ("UPDATE payoffs SET wins = 7 WHERE a = 'main@1'", r"payoff of main@1 against random .* stored \[7, 1, 0\]"),
-        ("DELETE FROM payoffs WHERE a = 'random'", r"payoff of random .* the log says \[0, 1, 1\]"),
+        ("DELETE FROM payoffs WHERE a = 'random'", r"payoff of random .* the log has \[0, 1, 1\]"),
         (
             "INSERT INTO payoffs VALUES ('train', 'x', 'y', 1, 0, 0)",
-            r"payoff of x against y .* the log says \[0, 0, 0\]",
+            r"payoff of x against y .* the log has \[0, 0, 0\]",
         ),
-        ("INSERT INTO matches VALUES (1, 3, 9, x'0000803f00000000', '{}')", r"the log says \[2, 1, 0\]"),
+        ("INSERT INTO matches VALUES (1, 3, 9, x'0000803f00000000', '{}')", r"the log has \[2, 1, 0\]"),
         ("INSERT INTO matches VALUES (1, 9, 9, x'0000803f00000000', '{}')", "fixture 1: 1 matches beyond"),
         ("INSERT INTO matches VALUES (8, 0, 9, x'0000803f00000000', '{}')", "fixtures that do not exist"),
         ("UPDATE models SET participant = 'main@2'", "main@1 has played, but it is not among the models"),
@@ -86,7 +86,7 @@ def test_a_sound_run_has_no_problems(run):
         ),
         (
             "INSERT INTO counters VALUES ('matches', 3)",
-            "counter of training matches: stored 3, the log says 0",
+            "counter of training matches: stored 3, the log has 0",
         ),
         (
             "UPDATE counters SET value = 0 WHERE name = 'decisions/main'",

@@ -30,7 +30,7 @@ def _payoffs(run: Run) -> Iterator[str]:
         expected, actual = counted.get(key, zeros), stored.get(key, zeros)
         if not np.array_equal(expected, actual):
             kind, a, b = key
-            yield f"payoff of {a} against {b} ({kind}): stored {actual.tolist()}, the log says {expected.tolist()}"
+            yield f"payoff of {a} against {b} ({kind}): stored {actual.tolist()}, the log has {expected.tolist()}"
 
 
 def _participants(run: Run) -> Iterator[str]:
@@ -68,7 +68,7 @@ def _counters(run: Run) -> Iterator[str]:
     """Compare the counters with the log and the models, which are written in the same transactions."""
     counters, played = run.counters(), run.num_matches(kind="train")
     if counters.get("matches", played) != played:
-        yield f"counter of training matches: stored {counters['matches']:.0f}, the log says {played}"
+        yield f"counter of training matches: stored {counters['matches']:.0f}, the log has {played}"
     decisions_by_player: dict[str, int] = {}
     for model in run.models.values():
         decisions = max(model.decisions, decisions_by_player.get(model.player, 0))
