@@ -17,6 +17,7 @@ from ludus.environment import Environment, EnvironmentSpec, Playable, Role, Role
 from ludus.errors import (
     ConfigError,
     ContractError,
+    DamagedFileError,
     LinkError,
     LudusError,
     ModelError,
@@ -41,6 +42,7 @@ __all__ = [
     "Component",
     "ConfigError",
     "ContractError",
+    "DamagedFileError",
     "Environment",
     "EnvironmentSpec",
     "LinkError",

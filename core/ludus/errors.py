@@ -12,7 +12,8 @@
     ├── LinkError             (ConnectionError) a peer cannot be reached, or an address is forbidden
     ├── RunError              (RuntimeError)  a run folder cannot be used
     │   ├── StoreError                        the league database is damaged or of a newer ludus
-    │   └── ModelError                        a model file is missing or does not match its hash
+    │   └── ModelError                        a model cannot be used
+    │       └── DamagedFileError              a file of a model is missing or does not match its hash
     └── WorkerError           (RuntimeError)  a worker process failed too often
 
 A message states what is wrong, where, what was expected, and how to fix it. The command line prints it without a
@@ -24,6 +25,7 @@ from __future__ import annotations
 __all__ = [
     "ConfigError",
     "ContractError",
+    "DamagedFileError",
     "LinkError",
     "LudusError",
     "ModelError",
@@ -83,6 +85,10 @@ class StoreError(RunError):
 
 class ModelError(RunError):
     """A model file is missing, damaged, or does not fit the player."""
+
+
+class DamagedFileError(ModelError):
+    """A model file or checkpoint is missing, cannot be read, or does not match its hash."""
 
 
 class WorkerError(LudusError, RuntimeError):

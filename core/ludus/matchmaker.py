@@ -84,9 +84,9 @@ class PlayerView:
         role: Role that the player fills.
         team: Team of that role where it has one fixed team; None where it may take any (symmetric roles).
         live: Live participant of the player, ``name@N+``.
-        models: Frozen models, oldest first.
+        models: Frozen models that can play, oldest first; without those that are quarantined because they are damaged.
         decisions: Decisions that the player has learned from.
-        generation_starts: Number of older models by generation; ``(0,)`` until a `Reset`.
+        generation_starts: Number of the last model before each generation; ``(0,)`` until a `Reset`.
         generation_start_decisions: `decisions` when the present generation began.
         frozen_decisions: `decisions` when the newest model was frozen.
         share: Share of the ticks of training matches, relative to the shares of the other players.
@@ -107,6 +107,11 @@ class PlayerView:
     def generation(self) -> int:
         """Return the number of player resets."""
         return len(self.generation_starts) - 1
+
+    @property
+    def num_frozen(self) -> int:
+        """Return the number of models that the player has frozen, those included that are quarantined."""
+        return int(self.live.rpartition("@")[2].removesuffix("+"))
 
 
 def _called(deviation: float | Callable[[], float]) -> float:

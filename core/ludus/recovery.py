@@ -25,8 +25,11 @@ class ResumePoint:
 
     Attributes:
         models: Models that the player has frozen.
-        checkpoint: Its last committed checkpoint, relative to the run folder; empty if there is none.
+        checkpoint: Its newest undamaged checkpoint, relative to the run folder; empty if there is none.
         checkpoint_hash: SHA-256 of that file.
+        model: Hash of the model whose weights replace a missing checkpoint; empty if there is none.
+        model_version: Version of these weights.
+        model_decisions: Decisions behind these weights.
         generation: Current generation of the player.
         init: Hash of the model that this generation starts from; empty for the start weights of the run.
         version: Version of the weights before this generation.
@@ -35,6 +38,9 @@ class ResumePoint:
     models: int = 0
     checkpoint: str = ""
     checkpoint_hash: str = ""
+    model: str = ""
+    model_version: int = 0
+    model_decisions: int = 0
     generation: int = 0
     init: str = ""
     version: int = 0

@@ -8,7 +8,7 @@
         environment = run.make_environment(1)
         agent = run.agent("main_agent@latest", "player", environment=environment)
 
-Only `change_pool` writes. torch is imported when an agent of a model is made.
+Only `change_pool` and `repair_files` write. torch is imported when an agent of a model is made.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from ludus._config.run_config import load_config, read_rating
 from ludus._config.sections import RunConfig
 from ludus._league.league import League
 from ludus._league.pool_requests import change_pool
+from ludus._league.repair import repair_files
 from ludus._league.statistics import Score, score
 from ludus._plugins.manager import Plugins, load_plugins
 from ludus._run.context import RunContext
@@ -61,12 +62,13 @@ __all__ = [
     "check_model",
     "earlier_models",
     "find_damage",
-    "latest_checkpoints",
+    "kept_checkpoints",
     "load_checkpoint",
     "load_manifest",
     "match_seeds",
     "open_run",
     "play_matches",
+    "repair_files",
     "score",
     "spread_evenly",
 ]
@@ -100,6 +102,7 @@ class Run(AbstractContextManager["Run"]):
         sides: Side by player, see `ludus.matchmaker.team_sides`.
         models: All frozen models by participant name, in the order of freezing.
         pools: The members of every pool, oldest first.
+        quarantined: How the files of quarantined models are damaged, by participant.
     """
 
     league: LeagueView
@@ -121,6 +124,9 @@ class Run(AbstractContextManager["Run"]):
         self.sides: Mapping[str, str] = self._league.sides
         self.models: Mapping[str, ModelRecord] = self._league.models
         self.pools: Mapping[str, Sequence[str]] = self._league.pools
+        with self._wrap_errors():
+            records = self._store.quarantine.records()
+        self.quarantined: Mapping[str, str] = {name: record.damage for name, record in records.items()}
 
     def __exit__(self, *_: object) -> None:
         self._store.close()
@@ -298,13 +304,13 @@ class Run(AbstractContextManager["Run"]):
         return make_model_agent(run, model.player, weights, spec=spec, rows=rows, deterministic=deterministic)
 
 
-def latest_checkpoints(folder: str | Path) -> Mapping[str, Checkpoint]:
-    """Return the newest checkpoint of every player: its ``path`` in the run folder and its ``hash``.
+def kept_checkpoints(folder: str | Path) -> Mapping[str, Sequence[Checkpoint]]:
+    """Return the checkpoints of every player, newest first: their ``path`` in the run folder and their ``hash``.
 
     They are read from the current database, not a snapshot: a running run deletes replaced checkpoints.
     """
     with Store.read(Path(folder)) as current:
-        return current.checkpoints.latest()
+        return {player: current.checkpoints.kept(player) for player in current.checkpoints.latest()}
 
 
 def find_damage(run: Run) -> list[str]:

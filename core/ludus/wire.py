@@ -18,6 +18,7 @@ from ludus._messaging.messages import (
     Activity,
     CheckpointAck,
     Credit,
+    DamagedModel,
     Failure,
     FixtureRequest,
     Fixtures,
@@ -38,6 +39,7 @@ __all__ = [
     "Activity",
     "CheckpointAck",
     "Credit",
+    "DamagedModel",
     "Failure",
     "FixtureRequest",
     "Fixtures",
@@ -57,7 +59,7 @@ Message: TypeAlias = attrs.AttrsInstance
 _M = TypeVar("_M", bound=Message)
 
 #: Version of the protocol, increased whenever a message changes; peers of different versions reject each other.
-PROTOCOL = 15
+PROTOCOL = 16
 
 #: All message classes.
 MESSAGES: tuple[type[Message], ...] = tuple(

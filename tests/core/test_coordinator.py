@@ -24,7 +24,7 @@ from ludus._messaging.messages import (
     Stop,
     Welcome,
 )
-from ludus._store.model_files import save_arrays
+from ludus._store.model_files import save_arrays, save_checkpoint
 from ludus._store.store import Store
 from ludus.errors import LudusError, StoreError
 from ludus.matchmaker import Pairing, PoolChange
@@ -63,6 +63,12 @@ def freeze(runner, number, *, player="main", decisions=0):
     digest = save_arrays(runner.run_dir / "models", {"w": np.full(3, number)}, {"player": player})
     frozen = ModelFrozen(player=player, number=number, hash=digest, decisions=decisions or 100 * number, version=number)
     return send(runner, frozen, peer=f"learner-{player}")
+
+
+def checkpoint(runner, *, version, decisions):
+    """Write a checkpoint as a learner does and return its message."""
+    saved = save_checkpoint(runner.run_dir / "learners" / "main", {"w": np.ones(3)}, {})
+    return Checkpoint(player="main", path=saved.path, hash=saved.hash, version=version, decisions=decisions)
 
 
 # -- committing ------------------------------------------------------------------------------------------------------
@@ -366,7 +372,7 @@ def test_a_model_that_left_its_pools_does_not_return(tables, league):
 def test_welcome_holds_what_a_learner_resumes_from(league):
     """It holds the number of models, the checkpoint and the time trained."""
     runner = league()
-    saved = Checkpoint(player="main", path="learners/main/1", hash="a", version=4, decisions=9)
+    saved = checkpoint(runner, version=4, decisions=9)
     send(runner, saved, peer="learner-main")
     freeze(runner, 1)
     runner.now_s += 7.0
@@ -374,7 +380,7 @@ def test_welcome_holds_what_a_learner_resumes_from(league):
     (welcome,) = send(runner, Hello(), peer="learner-main")
     assert welcome == Welcome(
         elapsed_s=welcome.elapsed_s,
-        resume=ResumePoint(models=1, checkpoint="learners/main/1", checkpoint_hash="a"),
+        resume=ResumePoint(models=1, checkpoint=saved.path, checkpoint_hash=saved.hash),
     )
     assert welcome.elapsed_s >= 7.0
     assert send(runner, Hello())[0].resume == ResumePoint()
@@ -394,7 +400,7 @@ def test_lost_decisions_do_not_end_a_run(league):
     runner = league(run={"decisions": 500})
     coordinator = runner.coordinator
     freeze(runner, 1)
-    send(runner, Checkpoint(player="main", path="p", hash="0" * 64, version=2, decisions=200), peer="learner-main")
+    send(runner, checkpoint(runner, version=2, decisions=200), peer="learner-main")
     send(runner, Heartbeat(count=500), peer="learner-main")
     coordinator.membership.forget_unsaved(["learner-main", "sampler-0"])
     assert coordinator.stop_reason == "500 decisions are learned"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import PurePath
+
 import pytest
 from ludus._messaging.messages import (
     Checkpoint,
@@ -213,7 +215,8 @@ def test_only_the_newest_checkpoint_is_acknowledged(make_harness, tmp_path):
     harness.learner.handle(COORDINATOR, CheckpointAck(path=older.path))
     assert not harness.learner.drained
     assert len(list((tmp_path / "learners" / "main").glob("*.safetensors"))) == 4
-    harness.learner.handle(COORDINATOR, CheckpointAck(path=newest.path))
+    kept = [PurePath(checkpoint.path).name for checkpoint in (older, newest)]
+    harness.learner.handle(COORDINATOR, CheckpointAck(path=newest.path, kept=tuple(kept)))
     assert harness.learner.drained
     left = sorted((tmp_path / "learners" / "main").glob("*.safetensors"))
     assert [str(path.relative_to(tmp_path)) for path in left] == [older.path, newest.path]

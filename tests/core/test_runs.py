@@ -22,7 +22,7 @@ from ludus.runs import (
     change_pool,
     check_model,
     find_damage,
-    latest_checkpoints,
+    kept_checkpoints,
     load_checkpoint,
     load_manifest,
     open_run,
@@ -241,7 +241,7 @@ def test_recompute_payoffs(run):
     assert {key: count.tolist() for key, count in stored.items()} == {k: count.tolist() for k, count in counted.items()}
     assert run.num_matches(kind="train") + run.num_matches(kind="eval") == run.num_matches() > 0
     assert find_damage(run) == []
-    saved = latest_checkpoints(run.folder)["main"]
+    saved = kept_checkpoints(run.folder)["main"][0]
     _, counters = load_checkpoint(run.folder, saved.path, saved.hash)
     assert counters["decisions"] == run.league.players["main"].decisions
     model = run.models["main@1"]

@@ -39,7 +39,7 @@ class FreezeRequests:
         if isinstance(change, Reset):
             generation, init = generation + 1, self.league.models[change.init].hash if change.init else ""
         self.pending[player] = FreezeRequest(
-            player=player, model=len(view.models) + 1, generation=generation, init=init, reason=change.reason
+            player=player, model=view.num_frozen + 1, generation=generation, init=init, reason=change.reason
         )
         self.send(player)
 
@@ -48,10 +48,16 @@ class FreezeRequests:
         if request := self.pending.get(player):
             self.outbox.send(learner_name(player), request)
 
+    def withdraw(self, init: str) -> None:
+        """Remove the resets to the model of a hash."""
+        for player, request in list(self.pending.items()):
+            if request.init == init:
+                del self.pending[player]
+
     def complete(self, view: PlayerView) -> None:
         """Remove the request of a player once the league has the requested model and generation."""
         request = self.pending.get(view.name)
-        if request is not None and len(view.models) >= request.model and view.generation >= request.generation:
+        if request is not None and view.num_frozen >= request.model and view.generation >= request.generation:
             del self.pending[view.name]
 
 
@@ -84,21 +90,21 @@ class ModelRegistry:
             self._add(message)
         view = self.league.players[player]
         self.requests.complete(view)
-        self.outbox.acknowledge(learner, ModelAck(number=message.number, models=len(view.models)))
+        self.outbox.acknowledge(learner, ModelAck(number=message.number, models=view.num_frozen))
         if is_new:  # last, because plugin code may raise
             self.admit(player, view.models[-1])
 
     def _is_new(self, message: ModelFrozen) -> bool:
         # Equal weights after more decisions are another model: the learner has counted it.
-        models = [self.league.models[model] for model in self.league.players[message.player].models]
+        models = [model for model in self.league.models.values() if model.player == message.player]
         known = {(model.hash, model.manifest.get("generation", 0), model.decisions) for model in models}
         return (message.hash, message.generation, message.decisions) not in known
 
     def _add(self, message: ModelFrozen) -> None:
-        models = self.league.players[message.player].models
+        parent = self.league.models.get(self.league.players[message.player].live.removesuffix("+"))
         manifest = load_manifest(self.league.store.run_dir / "models", message.hash)
         manifest |= {
-            "parent": self.league.models[models[-1]].hash if models else None,
+            "parent": None if parent is None else parent.hash,
             "generation": message.generation,
             "init": message.init,
             "reason": message.reason,
@@ -131,7 +137,7 @@ class ModelRegistry:
         """Admit models that were committed just before a crash and are in the log of no pool."""
         logged = {record.change.model for record in self.league.store.pools.records()}
         for participant, model in self.league.models.items():
-            if participant not in logged:
+            if participant not in logged and participant not in self.league.roster.quarantined:
                 self.admit(model.player, participant)
 
 

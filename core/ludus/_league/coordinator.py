@@ -19,11 +19,13 @@ from ludus._league.fixtures import EvaluationFixtures, TrainingFixtures
 from ludus._league.league import League
 from ludus._league.matchmaking_state import MatchmakingState
 from ludus._league.membership import Membership
+from ludus._league.model_scan import ModelInspector
 from ludus._league.outbox import Outbox
 from ludus._league.pool_requests import PoolRequests
 from ludus._league.results import MatchCounts, ResultRecorder
 from ludus._messaging.messages import (
     Checkpoint,
+    DamagedModel,
     Failure,
     FixtureRequest,
     Fixtures,
@@ -56,6 +58,7 @@ class Coordinator:
         rule_runner: Applies rules.
         pool_requests: Applies changes of pools that other processes request.
         membership: The workers.
+        inspector: Quarantines damaged models.
         outbox: Queue of answers and events.
         plugins: Receive events.
         link: Sends messages to workers.
@@ -73,6 +76,7 @@ class Coordinator:
     rule_runner: RuleRunner
     pool_requests: PoolRequests
     membership: Membership
+    inspector: ModelInspector
     outbox: Outbox
     plugins: Plugins
     link: Link
@@ -97,13 +101,14 @@ class Coordinator:
         self.evaluation.pair(rng)
 
     def start(self) -> None:
-        """Let the rules set the shares of a new run before its first match.
+        """Let the rules set the shares of a new run before its first match, and start to check the model files.
 
         Raises:
             LudusError: A rule failed, or its answer is invalid.
         """
         if not self.counts.training:
             self.rule_runner.apply_initial_shares()
+        self.inspector.start()
 
     def handle(self, worker: str, message: Any) -> None:
         """Process one message of a worker; `flush` sends the answers.
@@ -123,6 +128,13 @@ class Coordinator:
                     self.rule_runner.apply_due(self.counts.training)
             case ModelFrozen():
                 self.models.register(worker, message)
+            case DamagedModel():
+                self.inspector.handle_report(worker, message.hash)
+            case _:
+                self._handle_status(worker, message)
+
+    def _handle_status(self, worker: str, message: Any) -> None:
+        match message:
             case Checkpoint():
                 self.membership.save_checkpoint(worker, message)
             case MetricsReport():
@@ -155,6 +167,7 @@ class Coordinator:
         now = self.clock()
         self.league.elapsed_s += now - self._flushed_s
         self._flushed_s = now
+        self.inspector.poll()
         if self.outbox.needs_commit or self.pool_requests.is_due(now):
             self.commit()
         self.outbox.flush(self.link, self.plugins)

@@ -257,6 +257,14 @@ class EvaluationFixtures:
                 del self._assigned[number]
                 self._unassigned.append(fixture)
 
+    def withdraw(self, participant: str) -> None:
+        """Close the unfinished fixtures of a participant that cannot play any more."""
+        assigned = [fixture for _, fixture in self._assigned.values()]
+        for fixture in (*assigned, *self._unassigned):
+            if participant in fixture.participants:
+                self.league.store.fixtures.close(fixture.id)
+                self.finish(fixture.id)
+
     def finish(self, fixture_id: int) -> None:
         """Remove a finished fixture, also one that was taken from the worker that has finished it."""
         self._assigned.pop(fixture_id, None)

@@ -107,6 +107,8 @@ class League:
 
     def _load(self) -> None:
         self.roster.add_models(self.store.models.records())
+        for model in self.store.quarantine.records().keys() & self.models.keys():
+            self.roster.quarantine(model)
         for record in self.store.pools.records():
             if parse(record.change.model).player in self.players:  # others have left the configuration
                 _change_pool(self.pools, record.change)
@@ -234,7 +236,7 @@ class League:
 
     def freeze(self, player: str, *, hash: str, decisions: int, version: int, manifest: Mapping[str, Any]) -> str:
         """Add the next frozen model of a player, whose file is on the disk, and return its name."""
-        number = 1 + len(self.players[player].models)
+        number = 1 + self.players[player].num_frozen
         model = ModelRecord(
             participant=f"{player}@{number}",
             player=player,
@@ -256,11 +258,11 @@ class League:
         """Apply changes of pools. A change without an effect is not logged.
 
         Raises:
-            StoreError: A model is unknown.
+            StoreError: A model is unknown, or enters although it is quarantined.
         """
         for change in changes:
-            if change.model not in self.models:
-                raise StoreError(f"pool {change.pool}: {change.model!r} is not a frozen model of this league")
+            if problem := self.roster.pool_problem(change):
+                raise StoreError(f"pool {change.pool}: {problem}")
             if (change.model in self.pools.get(change.pool, ())) != change.enters:
                 self.store.pools.add(change)
                 _change_pool(self.pools, change)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from pathlib import PurePath
 
 from attrs import define, evolve, field
 
 from ludus._league.changes import FreezeRequests
+from ludus._league.damage import DamageContainment
 from ludus._league.fixtures import EvaluationFixtures
 from ludus._league.league import League
 from ludus._league.outbox import Outbox
@@ -33,6 +35,7 @@ class Membership:
         evaluation: Rating fixtures, which are reassigned when their worker leaves.
         requests: Freeze requests, which are repeated to learners.
         outbox: Queue of the answers.
+        damage: Replaces damaged checkpoints.
 
     Attributes:
         last_seen_s: Time of the last message by worker.
@@ -47,6 +50,7 @@ class Membership:
     evaluation: EvaluationFixtures
     requests: FreezeRequests
     outbox: Outbox
+    damage: DamageContainment
     last_seen_s: dict[str, float] = field(init=False, factory=dict)
     metrics: dict[str, dict[str, float]] = field(init=False, factory=dict)
     errors: dict[str, str] = field(init=False, factory=dict)
@@ -73,23 +77,25 @@ class Membership:
         if player is None:
             self.outbox.acknowledge(worker, Welcome(elapsed_s=self.league.elapsed_s))
         else:
+            resume = self._resume_point(player)
             self.league.forget_unsaved([player])
             others = self.league.decisions - self.league.players[player].decisions
-            welcome = Welcome(
-                elapsed_s=self.league.elapsed_s, other_decisions=others, resume=self._resume_point(player)
-            )
+            welcome = Welcome(elapsed_s=self.league.elapsed_s, other_decisions=others, resume=resume)
             self.outbox.acknowledge(worker, welcome)
             self.requests.send(player)
 
     def _resume_point(self, player: str) -> ResumePoint:
-        """Return the committed state of a player: its last checkpoint and its current generation."""
+        """Return the committed state of a player: its newest sound checkpoint, or model, and its current generation."""
         view = self.league.players[player]
-        resume = ResumePoint(models=len(view.models), generation=view.generation)
+        resume = ResumePoint(models=view.num_frozen, generation=view.generation)
         if view.generation:
             last = self.league.models[f"{player}@{view.generation_starts[-1]}"]
-            resume = evolve(resume, init=last.manifest["init"], version=last.version)
+            resume = evolve(resume, init=self.damage.sound_init(last), version=last.version)
+        self.damage.check_checkpoints(player)
         if saved := self.league.store.checkpoints.latest().get(player):
-            resume = evolve(resume, checkpoint=saved.path, checkpoint_hash=saved.hash)
+            return evolve(resume, checkpoint=saved.path, checkpoint_hash=saved.hash)
+        if model := self.damage.newest_model(player):
+            resume = evolve(resume, model=model.hash, model_version=model.version, model_decisions=model.decisions)
         return resume
 
     def heartbeat(self, worker: str, message: Heartbeat) -> None:
@@ -117,8 +123,10 @@ class Membership:
 
     def save_checkpoint(self, worker: str, message: Checkpoint) -> None:
         """Make a checkpoint the one that its learner resumes from."""
-        self.league.store.checkpoints.put(message)
-        self.outbox.acknowledge(worker, CheckpointAck(path=message.path))
+        checkpoints = self.league.store.checkpoints
+        checkpoints.put(message)
+        kept = tuple(PurePath(checkpoint.path).name for checkpoint in checkpoints.kept(message.player))
+        self.outbox.acknowledge(worker, CheckpointAck(path=message.path, kept=kept))
 
     def fail(self, worker: str, message: Failure) -> None:
         """Keep a worker's error."""

@@ -20,7 +20,7 @@ from attrs import asdict, define, field
 
 from ludus._league.league import League
 from ludus._store.database import DATABASE, RunInUse, wrap_database_errors
-from ludus._store.model_files import write_durably
+from ludus._store.durable import make_folder, write_durably
 from ludus._store.store import Store
 from ludus.errors import RunError, StoreError
 from ludus.matchmaker import PoolChange
@@ -36,7 +36,7 @@ _log = logging.getLogger(__name__)
 def write_request(run_dir: Path, change: PoolChange) -> Path:
     """Write a request, and return its file, which is deleted once the change is committed."""
     folder = run_dir / _FOLDER
-    folder.mkdir(exist_ok=True)
+    make_folder(folder)
     path = folder / f"{time.time_ns():020d}-{os.getpid()}-{threading.get_native_id()}.json"
     write_durably(path, json.dumps(asdict(change)).encode())
     return path

@@ -10,7 +10,7 @@ import attrs
 from ludus._league.participants import parse
 from ludus._store.store import Player
 from ludus.errors import ConfigError
-from ludus.matchmaker import PlayerView
+from ludus.matchmaker import PlayerView, PoolChange
 from ludus.printing import did_you_mean
 from ludus.records import Fixture, ModelRecord
 
@@ -27,6 +27,7 @@ class Roster:
         players: The players by name.
         models: All frozen models by participant, in the order in which they were frozen.
         anchors: The scripted participants.
+        quarantined: Models that are not to play, because their files are damaged.
     """
 
     def __init__(
@@ -41,6 +42,7 @@ class Roster:
         }
         self.models: dict[str, ModelRecord] = {}
         self.anchors = tuple(anchors)
+        self.quarantined: set[str] = set()
         self._anchor_teams = anchor_teams
 
     def update(self, player: str, **values: float) -> None:
@@ -61,6 +63,20 @@ class Roster:
                 reset.append(player)
         return reset
 
+    def quarantine(self, model: str) -> None:
+        """Take a frozen model out of those of its player that can play."""
+        self.quarantined.add(model)
+        if view := self.players.get(self.models[model].player):
+            models = tuple(name for name in view.models if name != model)
+            self.players[view.name] = attrs.evolve(view, models=models)
+
+    def readmit(self, model: str) -> None:
+        """End the quarantine of a model."""
+        self.quarantined.discard(model)
+        if view := self.players.get(self.models[model].player):
+            models = (name for name, record in self.models.items() if record.player == view.name)
+            self.players[view.name] = attrs.evolve(view, models=tuple(filter(self.is_playable, models)))
+
     def team(self, participant: str) -> int | None:
         """Return the team of a player's model, live weights or an anchor; None where it may take any."""
         view = self.players.get(parse(participant).player)
@@ -71,7 +87,14 @@ class Roster:
         view = self.players.get(parse(participant).player)
         if view is None:
             return participant in self.anchors
-        return participant == view.live or participant in self.models
+        return participant == view.live or (participant in self.models and participant not in self.quarantined)
+
+    def pool_problem(self, change: PoolChange) -> str:
+        """Return why a change of a pool is impossible; empty if it is possible."""
+        if change.model not in self.models:
+            return f"{change.model!r} is not a frozen model of this league"
+        is_damaged = change.enters and change.model in self.quarantined
+        return f"the file of {change.model!r} is damaged; restore it first" if is_damaged else ""
 
     def is_current(self, participant: str) -> bool:
         """Return whether a participant is not live, or its weights belong to its player's present generation."""
@@ -99,7 +122,7 @@ class Roster:
         if player in self.players and suffix in {"", "live", "latest"}:
             view = self.players[player]
             return view.models[-1] if suffix == "latest" and view.models else view.live
-        if name in self.anchors or self.is_playable(name):
+        if name in self.anchors or name in self.models or self.is_playable(name):
             return name
         names = [*self.anchors, *self.models, *self.players, *(f"{player}@latest" for player in self.players)]
         hint = did_you_mean(name, names) or ";"

@@ -6,24 +6,37 @@ sent again and the files of older checkpoints are kept.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from attrs import asdict, define, evolve, field, frozen
 
 from ludus._learning.state import LearnerState, LearnerTotals
-from ludus._messaging.messages import Checkpoint, CheckpointAck, FreezeRequest, ModelAck, ModelFrozen
-from ludus._store.model_files import load_checkpoint, prune_checkpoints, save_arrays, save_checkpoint, wrap_file_errors
+from ludus._messaging.messages import (
+    Checkpoint,
+    CheckpointAck,
+    DamagedModel,
+    FreezeRequest,
+    ModelAck,
+    ModelFrozen,
+)
+from ludus._store.model_files import (
+    checkpoint_arrays,
+    load_arrays,
+    load_checkpoint,
+    prune_checkpoints,
+    save_arrays,
+    save_checkpoint,
+    wrap_file_errors,
+)
 from ludus.algorithm import Trainer
-from ludus.errors import ModelError
+from ludus.errors import DamagedFileError, ModelError
 from ludus.launcher import COORDINATOR, Link, SharedMemory
 from ludus.recovery import ResumePoint
 
 _RESEND_S = 5.0
 _CHECKPOINT_SHARE = 0.05  # the most of the time that goes into checkpoints, apart from those of models
-_KEPT_CHECKPOINTS = 2
 
 
 @frozen
@@ -78,14 +91,19 @@ class Publisher:
     # -- checkpoints -------------------------------------------------------------------------------------------
 
     def restore(self, resume: ResumePoint) -> None:
-        """Load the checkpoint of a resume point, if there is one, into the trainer and the counters.
+        """Load the checkpoint of a resume point, or else its model, into the trainer and the counters.
 
         Raises:
-            ModelError: The checkpoint is missing or damaged.
+            ModelError: The file is missing or damaged.
         """
         self._checkpointed_s = self.clock()
-        if not resume.checkpoint:
-            return
+        if resume.checkpoint:
+            self._load_checkpoint(resume)
+        elif resume.model:
+            self.state.trainer.load_weights(load_arrays(self.run_dir / "models", resume.model))
+            self.state.start_from_model(resume)
+
+    def _load_checkpoint(self, resume: ResumePoint) -> None:
         arrays, counters = load_checkpoint(self.run_dir, resume.checkpoint, resume.checkpoint_hash)
         self.state.trainer.load_weights(checkpoint_arrays(arrays, "weights"))
         self.state.trainer.load_state(checkpoint_arrays(arrays, "state"))
@@ -124,11 +142,11 @@ class Publisher:
         self._send("checkpoint", Checkpoint(path=path, hash=digest, **self._position))
 
     def acknowledge_checkpoint(self, ack: CheckpointAck) -> None:
-        """Delete older checkpoints once the newest is committed; the store may refer to one of them before."""
+        """Delete the checkpoints that the store does not refer to, once the newest is committed."""
         _, newest = self._unacked.get("checkpoint", (0.0, None))
         if isinstance(newest, Checkpoint) and newest.path == ack.path:
             del self._unacked["checkpoint"]
-            prune_checkpoints(self._folder, _KEPT_CHECKPOINTS)
+            prune_checkpoints(self._folder, ack.kept)
 
     @property
     def _folder(self) -> Path:
@@ -166,6 +184,8 @@ class Publisher:
     def handle_request(self, request: FreezeRequest) -> None:
         """Freeze a model on request; a player reset waits until that model is committed.
 
+        A reset from a model whose file is damaged is not started; the coordinator withdraws the request.
+
         Raises:
             ModelError: The reset starts from a model that does not fit. A checkpoint is written before.
         """
@@ -174,6 +194,9 @@ class Publisher:
             try:
                 trainer = self.make_trainer(request.generation, request.init)
             except ModelError as error:
+                if isinstance(error, DamagedFileError) and request.init:
+                    self.link.send(COORDINATOR, DamagedModel(hash=request.init))
+                    return
                 self.save_checkpoint()
                 raise ModelError(
                     f"player {state.player!r} cannot be reset ({request.reason}): {error} — ludus check reports "
@@ -217,9 +240,3 @@ class Publisher:
     def _send(self, key: str, message: ModelFrozen | Checkpoint) -> None:
         self._unacked[key] = (self.clock(), message)
         self.link.send(COORDINATOR, message)
-
-
-def checkpoint_arrays(checkpoint: Mapping[str, np.ndarray], group: str) -> dict[str, np.ndarray]:
-    """Return the arrays of a group of a checkpoint, ``"weights"`` or ``"state"``, without the group in their names."""
-    prefix = f"{group}/"
-    return {name.removeprefix(prefix): array for name, array in checkpoint.items() if name.startswith(prefix)}

@@ -11,6 +11,7 @@ from attrs import define, evolve, field, fields, frozen
 
 from ludus._training_budget import TrainingBudget
 from ludus.algorithm import Trainer, UpdateResult, Weights
+from ludus.recovery import ResumePoint
 
 REPORT_INTERVAL_S = 1.0
 _SAVED_COUNTERS = ("version", "decisions", "frozen_decisions", "generation", "generation_version")  # in checkpoints
@@ -195,6 +196,12 @@ class LearnerState:
         self.generation, self.frozen_decisions = generation, self.decisions
         self.version += 1
         self.generation_version = self.version
+
+    def start_from_model(self, resume: ResumePoint) -> None:
+        """Set the counters to those of the model of a resume point."""
+        self.generation = resume.generation
+        self.version = self.generation_version = resume.model_version
+        self.decisions = self.frozen_decisions = resume.model_decisions
 
     def counters(self) -> dict[str, int]:
         """Return the counters that a checkpoint stores."""

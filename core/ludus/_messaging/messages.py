@@ -6,11 +6,11 @@ connection, so no message contains its sender, which could be forged.
 
 ::
 
-    sampler     → coordinator   Hello, FixtureRequest, Results, MetricsReport, Heartbeat, Failure
+    sampler     → coordinator   Hello, FixtureRequest, Results, DamagedModel, MetricsReport, Heartbeat, Failure
     coordinator → sampler       Welcome, Fixtures, ResultsAck, Stop
     sampler     → learner       Hello, Segments
     learner     → sampler       Credit
-    learner     → coordinator   Hello, ModelFrozen, Checkpoint, MetricsReport, Heartbeat, Failure
+    learner     → coordinator   Hello, ModelFrozen, Checkpoint, DamagedModel, MetricsReport, Heartbeat, Failure
     coordinator → learner       Welcome, TrainingProgress, FreezeRequest, ModelAck, CheckpointAck, Stop
     helper      → coordinator   Hello, Heartbeat, Failure
     coordinator → helper        Welcome, Stop
@@ -318,9 +318,26 @@ class Checkpoint:
 
 @frozen(kw_only=True)
 class CheckpointAck:
-    """Acknowledges a checkpoint: it is committed, and older ones may be deleted."""
+    """Acknowledges a checkpoint: it is committed.
+
+    Attributes:
+        path: Path of the checkpoint, relative to the run folder.
+        kept: File names of the checkpoints that the league refers to; the others may be deleted.
+    """
 
     path: str
+    kept: tuple[str, ...] = ()
+
+
+@frozen(kw_only=True)
+class DamagedModel:
+    """A worker cannot load a model, because its file is missing or damaged.
+
+    Attributes:
+        hash: Hash of the model.
+    """
+
+    hash: str
 
 
 @frozen(kw_only=True)

@@ -13,7 +13,6 @@ from attrs import evolve, fields
 from ludus._config.section_reader import ConfigReader, SelectedComponent
 from ludus._config.sections import EvaluationSection, PlayerConfig
 from ludus._config.structuring import Problem
-from ludus._learning.publisher import checkpoint_arrays
 from ludus._messaging.messages import Checkpoint
 from ludus._plugins.error_wrapping import wrap_errors
 from ludus._plugins.manager import Plugins
@@ -22,7 +21,7 @@ from ludus._run.factories import anchor_roles, learned_role, make, make_matchmak
 from ludus._run.threads import find_device_problem
 from ludus._run.worker_factories import make_model_agent, make_player_networks, make_trainer
 from ludus._run.worker_plan import count_samplers
-from ludus._store.model_files import load_checkpoint
+from ludus._store.model_files import checkpoint_arrays, load_checkpoint
 from ludus._store.store import Store
 from ludus.algorithm import GroupTrainer
 from ludus.environment import EnvironmentSpec

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from functools import partial
 
 from ludus._config.sections import RunConfig
 from ludus._league.changes import FreezeRequests, ModelRegistry, RuleRunner
 from ludus._league.coordinator import Coordinator
+from ludus._league.damage import DamageContainment
 from ludus._league.fixtures import EvaluationFixtures, ShareScheduler, TrainingFixtures
 from ludus._league.league import League
 from ludus._league.matchmaking_state import MatchmakingState
 from ludus._league.membership import Membership
+from ludus._league.model_scan import ModelInspector
 from ludus._league.outbox import Outbox
 from ludus._league.pool_requests import PoolRequests
 from ludus._league.results import MatchCounts, ResultRecorder
@@ -21,8 +24,17 @@ from ludus._seeding import generator
 from ludus._store.store import Store
 from ludus.launcher import Link, learner_name
 
+_log = logging.getLogger(__name__)
 
-def make_coordinator(run: RunContext, store: Store, *, link: Link, clock: Callable[[], float]) -> Coordinator:
+
+def make_coordinator(
+    run: RunContext,
+    store: Store,
+    *,
+    link: Link,
+    clock: Callable[[], float],
+    print_line: Callable[[str], None] = _log.warning,
+) -> Coordinator:
     """Make a coordinator that continues from the last commit of its league.
 
     Args:
@@ -30,6 +42,7 @@ def make_coordinator(run: RunContext, store: Store, *, link: Link, clock: Callab
         store: Its store, open for writing.
         link: Sends messages to workers.
         clock: Seconds.
+        print_line: Prints one line for the user.
 
     Raises:
         sqlite3.DatabaseError: The stored state is malformed.
@@ -66,6 +79,7 @@ def make_coordinator(run: RunContext, store: Store, *, link: Link, clock: Callab
     )
     counts = MatchCounts(int(counters.get("matches", 0)), int(counters.get("rating_matches", 0)))
     requests = FreezeRequests(league, outbox)
+    damage = DamageContainment(league, print_line)
     coordinator = Coordinator(
         config=config,
         league=league,
@@ -87,8 +101,9 @@ def make_coordinator(run: RunContext, store: Store, *, link: Link, clock: Callab
         ),
         pool_requests=PoolRequests(league),
         membership=Membership(
-            {learner_name(player): player for player in config.players}, league, ratings, requests, outbox
+            {learner_name(player): player for player in config.players}, league, ratings, requests, outbox, damage
         ),
+        inspector=ModelInspector(containment=damage, evaluation=ratings, requests=requests, outbox=outbox, clock=clock),
         outbox=outbox,
         plugins=run.plugins,
         link=link,

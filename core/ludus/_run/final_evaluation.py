@@ -16,7 +16,9 @@ from ludus._run.metrics import earlier_models
 from ludus._run.worker_factories import make_actor_cache
 from ludus._sampling.evaluation import play_out
 from ludus._sampling.match_engine import logged_results
+from ludus.errors import DamagedFileError
 from ludus.matchmaker import PlayerView
+from ludus.records import Fixture
 from ludus.signals import StopRequested
 
 _REASON = "final evaluation"
@@ -41,12 +43,36 @@ def play_final_evaluation(
     spec, league, matches = run.spec, coordinator.league, run.config.evaluation.final_matches
     rotations = spec.num_teams if coordinator.evaluation.rotates_teams else 1
     matches_per_fixture = -(-matches // rotations)
-    pairs = _pairs_to_play(league, matches_per_fixture)
-    if not pairs or stop():
-        return
+    while (pairs := _pairs_to_play(league, matches_per_fixture)) and not stop():
+        try:
+            _play_pairs(run, coordinator, pairs, rotations, stop=stop, print_line=print_line)
+        except DamagedFileError:
+            if not coordinator.inspector.inspect_participants(name for pair in pairs for name in pair[2]):
+                raise
+            coordinator.commit()
+        else:
+            return
+
+
+def _play_pairs(
+    run: RunContext,
+    coordinator: Coordinator,
+    pairs: Sequence[tuple[str, str, tuple[str, ...]]],
+    rotations: int,
+    *,
+    stop: Callable[[], object],
+    print_line: Callable[[str], None],
+) -> None:
+    """Play the matches of pairs.
+
+    Raises:
+        DamagedFileError: The file of a model is damaged; earlier pairs are committed.
+    """
+    spec, league, matches = run.spec, coordinator.league, run.config.evaluation.final_matches
+    matches_per_fixture = -(-matches // rotations)
     num_matches = min(rotations * matches_per_fixture, run.config.evaluation_matches)
     environment = make_environment(run.config.environment, num_matches)
-    cache = make_actor_cache(run, "final", spec, num_matches)
+    cache, fixtures = make_actor_cache(run, "final", spec, num_matches), list[Fixture]()
     try:
         for first, opponent, by_team in pairs:
             if stop():
@@ -64,6 +90,10 @@ def play_final_evaluation(
             if results:  # otherwise the fixtures are not committed either
                 league.record(logged_results(results, kind="eval"))
                 coordinator.commit()
+    except DamagedFileError:
+        for fixture in fixtures:
+            league.store.fixtures.close(fixture.id)
+        raise
     except StopRequested:  # in the middle of a game, or between two starts of matches
         return
     finally:

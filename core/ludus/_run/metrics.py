@@ -131,14 +131,14 @@ def _player_metrics(coordinator: Coordinator, view: PlayerView) -> dict[str, flo
     league, counts = coordinator.league, coordinator.counts
     shares = sum(other.share for other in league.players.values())
     values = {
-        "models": len(view.models),
+        "models": view.num_frozen,
         "generation": view.generation,
         "share": view.share / shares if shares else 0.0,  # of the ticks of training matches
         "matches": counts.by_player.get(view.name, 0),
         "ticks": counts.ticks_by_player.get(view.name, 0),
         "decisions": view.decisions,
     }
-    for number in range(len(view.models), max(0, len(view.models) - _UNRATED), -1):
+    for number in range(view.num_frozen, max(0, view.num_frozen - _UNRATED), -1):
         rating = league.rating(f"{view.name}@{number}")
         if rating.matches:
             values |= {"rating": rating.mean, "rating_deviation": rating.deviation, "rated_model": number}

@@ -11,12 +11,15 @@ from ludus._config.run_config import dump_config, load_config
 from ludus._config.section_reader import SelectedComponent
 from ludus._config.sections import RunConfig
 from ludus._config.toml import read_toml
+from ludus._league.damage import DamageContainment
+from ludus._league.league import League
 from ludus._plugins.manager import Plugins
 from ludus._run.check import check_run
 from ludus._run.context import RunContext
 from ludus._run.session import BUDGET_OPTIONS, RunResult, RunSession
 from ludus._store.database import DATABASE, is_unused, wrap_database_errors
-from ludus._store.model_files import wrap_file_errors, write_durably
+from ludus._store.durable import write_durably
+from ludus._store.model_files import wrap_file_errors
 from ludus._store.store import Store
 from ludus.errors import ConfigError, LudusError, RunError
 
@@ -79,6 +82,7 @@ def resume(
         config = load_config(path, overrides=overrides, plugins=plugins)
         number = int(store.counters().get("sessions", 0)) + 1
         run = RunContext(config=config, plugins=plugins, run_dir=run_dir, session=number)
+        _contain_damage(run, store, print_line)
         check_run(run, store)
         _check_limits(run, store, overrides)
         before = path.read_bytes()
@@ -130,6 +134,15 @@ def _check_existing_run_folder(run_dir: Path) -> None:
         raise RunError(f"{run_dir} holds no run (no run.toml in it): {start}")
     if _holds_only_a_file(run_dir):
         raise RunError(f"{run_dir} holds no run yet: start it with `ludus train {path} --run {run_dir}`")
+
+
+def _contain_damage(run: RunContext, store: Store, print_line: Callable[[str], None]) -> None:
+    """Replace the damaged checkpoints of all players, and print what is lost."""
+    league = League.of(store)
+    containment = DamageContainment(league, print_line)
+    for player in league.players.keys() & run.config.players.keys():
+        containment.check_checkpoints(player)
+    store.commit()
 
 
 def _check_limits(run: RunContext, store: Store, overrides: Sequence[str]) -> None:

@@ -165,7 +165,9 @@ class RunSession:
 
     def _train(self, worker_pool: WorkerPool) -> Coordinator:
         """Drive the coordinator until the run is finished or stopped, then stop the workers."""
-        coordinator = make_coordinator(self.context, self.store, link=worker_pool, clock=time.monotonic)
+        coordinator = make_coordinator(
+            self.context, self.store, link=worker_pool, clock=time.monotonic, print_line=self.print_line
+        )
         exchange = partial(self._exchange_messages, coordinator, worker_pool)
         coordinator.dry_run()
         coordinator.start()

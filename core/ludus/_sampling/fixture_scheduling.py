@@ -18,6 +18,7 @@ import numpy as np
 from ludus._sampling.seats import Actor
 from ludus._seeding import match_seeds
 from ludus.environment import Scenario
+from ludus.errors import DamagedFileError
 from ludus.records import Fixture
 
 #: Fixture and seat number → actor and slot.
@@ -108,6 +109,7 @@ class FixtureScheduler:
     Args:
         lanes: ``[B]`` lane of each match index, see `lane_numbers`.
         seating: Gets the participants of fixtures.
+        skip_damaged: Skip fixtures of models whose files are damaged, instead of raising `DamagedFileError`.
 
     Attributes:
         queue: Fixtures that no lane has started.
@@ -117,13 +119,14 @@ class FixtureScheduler:
         num_started_fixtures: Number of fixtures that lanes have started.
     """
 
-    def __init__(self, lanes: np.ndarray, seating: Seating) -> None:
+    def __init__(self, lanes: np.ndarray, seating: Seating, *, skip_damaged: bool = False) -> None:
         num_matches = len(lanes)
         self.queue: deque[Fixture] = deque()
         self.fixture_ids = np.zeros(num_matches, np.int64)
         self.match_numbers = np.zeros(num_matches, np.int64)
         self.num_started_fixtures = 0
         self._seating = seating
+        self._skip_damaged = skip_damaged
         self._lanes = lanes
         self._seeds = np.zeros(num_matches, np.uint64)
         self._scenarios = np.full(num_matches, None, object)  # None: the default scenario
@@ -164,7 +167,13 @@ class FixtureScheduler:
         """Start queued fixtures on the lanes of these match indices; yield the indices that got a match."""
         while indices.size and self.queue:
             lane = int(self._lanes[indices[0]])
-            self._start_fixture(lane, self.queue.popleft())
+            fixture = self.queue.popleft()
+            try:
+                self._start_fixture(lane, fixture)
+            except DamagedFileError:
+                if not self._skip_damaged:
+                    raise
+                continue
             waiting = np.searchsorted(self._lanes.take(indices), lane, side="right")
             count = min(int(waiting), int(self._lane_matches_left[lane]))
             self._assign(indices[:count], np.full(count, lane), np.arange(count))
@@ -172,11 +181,11 @@ class FixtureScheduler:
             indices = indices[count:]
 
     def _start_fixture(self, lane: int, fixture: Fixture) -> None:
+        self._seating.assign_lane(lane, fixture)
         self.num_started_fixtures += 1
         self._lane_fixture_ids[lane], self._lane_seeds[lane] = fixture.id, fixture.seed
         self._lane_next_numbers[lane], self._lane_matches_left[lane] = 0, fixture.matches
         self._lane_scenarios[lane] = None if fixture.scenario.name == "default" else fixture.scenario
-        self._seating.assign_lane(lane, fixture)
 
     def seeds(self, indices: np.ndarray) -> np.ndarray:
         """Return the seeds ``[n] uint64`` of the matches at these indices."""

@@ -40,6 +40,7 @@ class MatchEngine:
         matches_per_lane: Number of matches that play one fixture together.
         observers: Actors that record the values of their opponents.
         players: Actors whose returns are to be reported, by name.
+        skip_damaged: Skip fixtures of models whose files are damaged; false: raise `DamagedFileError`.
 
     Attributes:
         ticks: Number of ticks of all matches together.
@@ -51,6 +52,7 @@ class MatchEngine:
     matches_per_lane: int = 32
     observers: Sequence[ValueObserver] = ()
     players: Mapping[str, Actor] = field(factory=dict)
+    skip_damaged: bool = False
     ticks: int = field(init=False, default=0)
     _running: RunningMatches = field(init=False)
     _seating: Seating = field(init=False)
@@ -68,7 +70,7 @@ class MatchEngine:
         lanes = lane_numbers(num_matches, self.matches_per_lane)
         self._running = RunningMatches(num_matches)
         self._seating = Seating(num_matches, lanes=int(lanes[-1]) + 1, seats=len(spec.seats), resolve=self.resolve)
-        self._scheduler = FixtureScheduler(lanes, self._seating)
+        self._scheduler = FixtureScheduler(lanes, self._seating, skip_damaged=self.skip_damaged)
         self._totals = SeatTotals(spec, num_matches)
         self._checks = TickChecks(spec, self._running)
         values = None

@@ -14,13 +14,14 @@ from typing import Any
 from attrs import define, field
 
 from ludus._league.participants import parse
-from ludus._messaging.messages import Credit, Fixtures, Hello, MetricsReport, ResultsAck, Stop
+from ludus._messaging.messages import Credit, DamagedModel, Fixtures, Hello, MetricsReport, ResultsAck, Stop
 from ludus._sampling.actors import LiveActor, PolicyActor
 from ludus._sampling.channels import FixtureRequests, LearnerChannel, ResultReports, SamplerMetrics
 from ludus._sampling.match_engine import MatchEngine
 from ludus._sampling.opponents import ActorCache
 from ludus._sampling.seats import Actor
 from ludus.environment import Environment
+from ludus.errors import DamagedFileError, ModelError
 from ludus.launcher import COORDINATOR, Link, SharedMemory
 from ludus.records import Fixture
 
@@ -73,6 +74,7 @@ class Sampler:
             matches_per_lane=self.matches_per_lane,
             observers=[actor for actor in self.live.values() if actor.recorder.layout.opponent_fields],
             players=self.live,
+            skip_damaged=True,
         )
         self.requests = FixtureRequests(self.kind, self.engine, self.link)
 
@@ -132,12 +134,24 @@ class Sampler:
             self.link.send(COORDINATOR, MetricsReport(values=values))
 
     def _resolve_seat(self, fixture: Fixture, seat: int) -> tuple[Actor, int]:
-        """Return the actor and the slot of a seat of a fixture."""
+        """Return the actor and the slot of a seat of a fixture, and report a model that is damaged.
+
+        Raises:
+            DamagedFileError: The file of the model is missing or damaged.
+            ModelError: The model of an anchor is.
+        """
         name = parse(fixture.participants[seat])
         if name.live:
             learns = self.opponents_learn or name.player == fixture.player
             return (self.live if learns else self._unrecorded)[name.player], 0
-        return self.frozen.resolve(fixture, seat, self.environment.spec, slots_in_use=self.engine.slots_in_use)
+        try:
+            return self.frozen.resolve(fixture, seat, self.environment.spec, slots_in_use=self.engine.slots_in_use)
+        except DamagedFileError as error:
+            digest = fixture.models.get(fixture.participants[seat])
+            if digest is None:  # an anchor is not replaced
+                raise ModelError(str(error)) from error
+            self.link.send(COORDINATOR, DamagedModel(hash=digest))
+            raise
 
     def close(self) -> None:
         """Close the environment."""

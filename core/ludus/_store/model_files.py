@@ -4,6 +4,8 @@
 ``RUN/models/<sha256>.json``                   the manifest: origin of the model
 ``RUN/learners/<player>/<count>.safetensors``  a learner's state, with its small values in the file's header
 
+``RUN/damaged/…``                              damaged files, set aside under their paths in the run folder
+
 Writing order is file → fsync → rename → fsync folder; only then may the store refer to it. A file is read whole and
 its hash compared before it is parsed, because safetensors loads files with flipped bits without complaint.
 """
@@ -15,8 +17,8 @@ import json
 import os
 import re
 import shlex
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,10 +26,12 @@ import numpy as np
 import safetensors
 import safetensors.numpy
 
-from ludus.errors import LudusError, ModelError, RunError
+from ludus._store.durable import make_folder, sync_folder, write_durably
+from ludus.errors import DamagedFileError, LudusError, ModelError, RunError
 
 _HASH = re.compile(r"[0-9a-f]{64}")
 _CHECKPOINT = re.compile(r"learners/[a-z0-9][a-z0-9._-]{0,63}/[0-9]{8}\.safetensors")
+DAMAGED = "damaged"  # folder of files that were set aside
 _META = "ludus"  # the one key in a checkpoint's safetensors header; one key keeps the bytes reproducible
 
 
@@ -66,16 +70,27 @@ def save_arrays(folder: Path, arrays: Mapping[str, np.ndarray], manifest: Mappin
         arrays: The weights by name, any shapes and dtypes that safetensors knows.
         manifest: JSON values; stored with the hash added.
     """
-    data = safetensors.numpy.save(_contiguous(arrays))
+    data = encode_arrays(arrays)
     digest = hashlib.sha256(data).hexdigest()
-    folder.mkdir(exist_ok=True)
-    target, description = folder / f"{digest}.safetensors", folder / f"{digest}.json"
-    if not target.exists() or hashlib.sha256(target.read_bytes()).hexdigest() != digest:
-        write_durably(target, data)
-    if not description.exists():
-        write_durably(description, json.dumps({**manifest, "hash": digest}, indent=2, sort_keys=True).encode())
-    _sync_folder(folder)
+    make_folder(folder)
+    try:
+        check_model(folder, digest)
+    except DamagedFileError:
+        write_durably(_model_path(folder, digest, ".safetensors"), data)
+    if not _model_path(folder, digest, ".json").exists():
+        save_manifest(folder, digest, manifest)
     return digest
+
+
+def encode_arrays(arrays: Mapping[str, np.ndarray]) -> bytes:
+    """Return the content of the file of a model."""
+    return safetensors.numpy.save(_contiguous(arrays))
+
+
+def save_manifest(folder: Path, hash: str, manifest: Mapping[str, Any]) -> None:
+    """Write the manifest of a model, with the model's hash added."""
+    data = json.dumps({**manifest, "hash": hash}, indent=2, sort_keys=True).encode()
+    write_durably(_model_path(folder, hash, ".json"), data)
 
 
 def is_hash(name: str) -> bool:
@@ -87,34 +102,38 @@ def load_arrays(folder: Path, hash: str) -> dict[str, np.ndarray]:
     """Return the arrays of a model after comparing its bytes with its hash.
 
     Raises:
-        ModelError: `hash` is not 64 hexadecimal digits, or the file is missing or damaged.
+        DamagedFileError: The file is missing, damaged or unreadable.
+        ModelError: `hash` is not 64 hexadecimal digits.
     """
     path = _model_path(folder, hash, ".safetensors")
     return _parsed(path, _verified(path, hash))
 
 
 def check_model(folder: Path, hash: str) -> None:
-    """Compare a model's bytes with its hash.
+    """Compare a model's bytes with its hash, without reading them into memory at once.
 
     Raises:
-        ModelError: `hash` is not 64 hexadecimal digits, or the file is missing or damaged.
+        DamagedFileError: The file is missing, damaged or unreadable.
+        ModelError: `hash` is not 64 hexadecimal digits.
     """
-    _verified(_model_path(folder, hash, ".safetensors"), hash)
+    _check_file(_model_path(folder, hash, ".safetensors"), hash)
 
 
 def load_manifest(folder: Path, hash: str) -> dict[str, Any]:
     """Return the manifest of a model.
 
     Raises:
-        ModelError: `hash` is not 64 hexadecimal digits, or the manifest is missing or not a JSON object.
+        DamagedFileError: The manifest is missing, unreadable or not a JSON object.
+        ModelError: `hash` is not 64 hexadecimal digits.
     """
     path = _model_path(folder, hash, ".json")
     try:
         manifest = json.loads(_read(path))
     except (ValueError, RecursionError) as error:
-        raise ModelError(f"{path}: not a JSON manifest ({error}); restore it from a copy of the run") from error
+        raise DamagedFileError(f"{path}: not a JSON manifest ({error}); restore it from a copy of the run") from error
     if not isinstance(manifest, dict):
-        raise ModelError(f"{path}: expected a JSON object, got {type(manifest).__name__}; restore it from a copy")
+        text = f"{path}: expected a JSON object, got {type(manifest).__name__}; restore it from a copy"
+        raise DamagedFileError(text)
     return manifest
 
 
@@ -127,12 +146,11 @@ def save_checkpoint(folder: Path, arrays: Mapping[str, np.ndarray], meta: Mappin
         meta: JSON values stored in the same file, covered by the same hash.
     """
     for made in (folder.parent, folder):
-        made.mkdir(exist_ok=True)
+        make_folder(made)
     data = safetensors.numpy.save(_contiguous(arrays), metadata={_META: json.dumps(meta, sort_keys=True)})
     existing = _checkpoints(folder)
     name = f"{1 + int(existing[-1].stem) if existing else 1:08d}.safetensors"
     write_durably(folder / name, data)
-    _sync_folder(folder)
     return SavedCheckpoint(f"{folder.parent.name}/{folder.name}/{name}", hashlib.sha256(data).hexdigest())
 
 
@@ -145,14 +163,10 @@ def load_checkpoint(run_dir: Path, path: str, hash: str) -> tuple[dict[str, np.n
         hash: The SHA-256 of the file.
 
     Raises:
-        ModelError: The path has another form, leaves the run folder through a link, or the file is missing or damaged.
+        DamagedFileError: The file is missing, damaged or unreadable.
+        ModelError: The path has another form, or leaves the run folder through a link.
     """
-    target = run_dir / path
-    # `realpath` follows links and, unlike `resolve`, does not raise for loops of links
-    if not _CHECKPOINT.fullmatch(path) or not Path(os.path.realpath(target)).is_relative_to(os.path.realpath(run_dir)):
-        raise ModelError(
-            f"checkpoint path {path!r}: expected learners/<player>/<8 digits>.safetensors in the run folder"
-        )
+    target = _checkpoint_path(run_dir, path)
     data = _verified(target, hash)
     arrays = _parsed(target, data)
     header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
@@ -165,15 +179,59 @@ def load_checkpoint(run_dir: Path, path: str, hash: str) -> tuple[dict[str, np.n
     return arrays, meta
 
 
-def prune_checkpoints(folder: Path, keep: int) -> None:
-    """Delete all but the newest `keep` ≥ 1 checkpoints, and partial files of killed writers."""
-    for path in [*_checkpoints(folder)[: -max(keep, 1)], *folder.glob(".*.partial")]:
+def checkpoint_arrays(checkpoint: Mapping[str, np.ndarray], group: str) -> dict[str, np.ndarray]:
+    """Return the arrays of a group of a checkpoint, ``"weights"`` or ``"state"``, without the group in their names."""
+    prefix = f"{group}/"
+    return {name.removeprefix(prefix): array for name, array in checkpoint.items() if name.startswith(prefix)}
+
+
+def read_checkpoint_weights(path: Path) -> dict[str, np.ndarray]:
+    """Return the weights in the file of a checkpoint, which is not compared with a hash.
+
+    Raises:
+        ModelError: The file cannot be read or parsed.
+    """
+    return checkpoint_arrays(_parsed(path, _read(path)), "weights")
+
+
+def check_checkpoint(run_dir: Path, path: str, hash: str) -> None:
+    """Compare a checkpoint's bytes with its hash; arguments and errors as for `load_checkpoint`."""
+    _check_file(_checkpoint_path(run_dir, path), hash)
+
+
+def _checkpoint_path(run_dir: Path, path: str) -> Path:
+    target = run_dir / path
+    # `realpath` follows links and, unlike `resolve`, does not raise for loops of links
+    if not _CHECKPOINT.fullmatch(path) or not Path(os.path.realpath(target)).is_relative_to(os.path.realpath(run_dir)):
+        raise ModelError(
+            f"checkpoint path {path!r}: expected learners/<player>/<8 digits>.safetensors in the run folder"
+        )
+    return target
+
+
+def prune_checkpoints(folder: Path, keep: Collection[str]) -> None:
+    """Delete all checkpoints but those of the given file names, and partial files of killed writers."""
+    superseded = [path for path in _checkpoints(folder) if path.name not in keep]
+    for path in [*superseded, *folder.glob(".*.partial")]:
         path.unlink(missing_ok=True)
+
+
+def set_aside(run_dir: Path, path: Path) -> None:
+    """Move a damaged file, or what is in its place, into the folder of damaged files; a missing one is ignored."""
+    target = run_dir / DAMAGED / path.relative_to(run_dir)
+    for folder in reversed([parent for parent in target.parents if parent.is_relative_to(run_dir / DAMAGED)]):
+        make_folder(folder)
+    while target.exists():
+        target = target.with_name(f"{target.name}~")
+    with suppress(FileNotFoundError):
+        path.rename(target)
+        sync_folder(target.parent)
+        sync_folder(path.parent)
 
 
 def remove_partial(run_dir: Path) -> None:
     """Delete partial files of killed writers; no process may be writing the run."""
-    for pattern in (".run.toml.*.partial", "models/.*.partial", "learners/*/.*.partial"):
+    for pattern in (".*.partial", "models/.*.partial", "learners/*/.*.partial"):
         for path in run_dir.glob(pattern):
             path.unlink(missing_ok=True)
 
@@ -195,12 +253,21 @@ def _model_path(folder: Path, hash: str, suffix: str) -> Path:
 
 def _verified(path: Path, hash: str) -> bytes:
     data = _read(path)
-    found = hashlib.sha256(data).hexdigest()
+    _compare(path, hashlib.sha256(data).hexdigest(), hash)
+    return data
+
+
+def _check_file(path: Path, hash: str) -> None:
+    with _wrap_read_errors(path), path.open("rb") as file:
+        found = hashlib.file_digest(file, "sha256").hexdigest()
+    _compare(path, found, hash)
+
+
+def _compare(path: Path, found: str, hash: str) -> None:
     if found != hash:
-        raise ModelError(
+        raise DamagedFileError(
             f"{path}: damaged: its SHA-256 is {found[:12]}…, expected {hash[:12]}…; restore it from a copy"
         )
-    return data
 
 
 def _parsed(path: Path, data: bytes) -> dict[str, np.ndarray]:
@@ -215,29 +282,14 @@ def _parsed(path: Path, data: bytes) -> dict[str, np.ndarray]:
 
 
 def _read(path: Path) -> bytes:
-    try:
+    with _wrap_read_errors(path):
         return path.read_bytes()
+
+
+@contextmanager
+def _wrap_read_errors(path: Path) -> Iterator[None]:
+    try:
+        yield
     except OSError as error:
-        raise ModelError(f"{path}: cannot be read ({error.strerror}); restore it from a copy of the run") from error
-
-
-def write_durably(path: Path, data: bytes) -> None:
-    """Write a file atomically and flush it to the disk."""
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    try:
-        with partial.open("wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        partial.replace(path)
-    except BaseException:
-        partial.unlink(missing_ok=True)
-        raise
-
-
-def _sync_folder(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+        text = f"{path}: cannot be read ({error.strerror}); restore it from a copy of the run"
+        raise DamagedFileError(text) from error

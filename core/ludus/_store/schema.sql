@@ -30,9 +30,9 @@ CREATE TABLE behaviour (
 ) WITHOUT ROWID;
 CREATE TABLE counters (name TEXT PRIMARY KEY, value REAL NOT NULL) WITHOUT ROWID;
 CREATE TABLE checkpoints (
-    player TEXT PRIMARY KEY, path TEXT NOT NULL, hash TEXT NOT NULL, version INTEGER NOT NULL,
-    decisions INTEGER NOT NULL
-) WITHOUT ROWID;
+    id INTEGER PRIMARY KEY, player TEXT NOT NULL, path TEXT NOT NULL, hash TEXT NOT NULL, version INTEGER NOT NULL,
+    decisions INTEGER NOT NULL, UNIQUE (player, path)
+);
 CREATE TRIGGER matches_stay BEFORE DELETE ON matches BEGIN SELECT RAISE(ABORT, 'the match log is append-only'); END;
 CREATE TRIGGER matches_fixed BEFORE UPDATE ON matches BEGIN SELECT RAISE(ABORT, 'the match log is append-only'); END;
 CREATE TRIGGER pools_stay BEFORE DELETE ON pools BEGIN SELECT RAISE(ABORT, 'the pool log is append-only'); END;

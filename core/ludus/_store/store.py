@@ -16,8 +16,10 @@ from typing import Any, TypeAlias
 
 from ludus._store.behaviour import BehaviourTable
 from ludus._store.database import Database, RunLock, connect_reader, connect_writer
+from ludus._store.durable import make_folder
 from ludus._store.match_log import MatchLog, PayoffTable
 from ludus._store.model_files import remove_partial
+from ludus._store.quarantine import QuarantineTable
 from ludus._store.tables import CheckpointTable, FixtureTable, ModelTable, PoolLog
 from ludus.environment import Seat
 from ludus.errors import RunError, StoreError
@@ -44,6 +46,7 @@ class Store(Database, AbstractContextManager["Store"]):
         models: The table of frozen models.
         pools: The log of pool changes.
         checkpoints: The table of checkpoints.
+        quarantine: The quarantined models.
     """
 
     def __init__(self, run_dir: Path, connection: sqlite3.Connection, *, lock: RunLock | None) -> None:
@@ -56,6 +59,7 @@ class Store(Database, AbstractContextManager["Store"]):
         self.models = ModelTable(self)
         self.pools = PoolLog(self)
         self.checkpoints = CheckpointTable(self)
+        self.quarantine = QuarantineTable(self)
 
     @classmethod
     def create(cls, run_dir: Path, meta: Mapping[str, Any]) -> Store:
@@ -68,7 +72,7 @@ class Store(Database, AbstractContextManager["Store"]):
         Raises:
             RunError: The folder is in use or already holds a league.
         """
-        run_dir.mkdir(parents=True, exist_ok=True)
+        make_folder(run_dir, parents=True)
         store = cls._open_locked(run_dir, create=True)
         for key, value in {**meta, "created_s": time.time()}.items():
             store.set_meta(key, value)

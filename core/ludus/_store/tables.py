@@ -22,6 +22,7 @@ from ludus.records import Fixture, FixtureRecord, ModelRecord
 FIXTURE_COLUMNS = ("id", "kind", "player", "seats", "seed", "matches", "scenario", "reason", "paired")
 _COLUMNS = ", ".join(FIXTURE_COLUMNS)
 _JSON = {"manifest", "scenario", "seats"}
+_KEPT_CHECKPOINTS = 2  # per player: if the newest is damaged, the learner resumes from the other
 
 R = TypeVar("R", bound=attrs.AttrsInstance)
 
@@ -164,19 +165,34 @@ class PoolLog:
 
 
 class CheckpointTable:
-    """Reads and replaces the checkpoints that learners resume from."""
+    """Reads and replaces the checkpoints that learners resume from, the newest two of every player."""
 
     def __init__(self, database: Database) -> None:
         self._db = database
 
     def put(self, checkpoint: Checkpoint) -> None:
-        """Make a checkpoint, whose file is already on the disk, the one that its player resumes from."""
-        self._db.write("INSERT OR REPLACE INTO checkpoints VALUES (?, ?, ?, ?, ?)", *_row_of(checkpoint))
+        """Make a checkpoint, whose file is already on the disk, the newest of its player."""
+        self.drop(checkpoint)
+        sql = "INSERT INTO checkpoints (player, path, hash, version, decisions) VALUES (?, ?, ?, ?, ?)"
+        self._db.write(sql, *_row_of(checkpoint))
+        for superseded in self.kept(checkpoint.player)[_KEPT_CHECKPOINTS:]:
+            self.drop(superseded)
+
+    def drop(self, checkpoint: Checkpoint) -> None:
+        """Remove a checkpoint of this player and path, if there is one."""
+        self._db.write("DELETE FROM checkpoints WHERE player = ? AND path = ?", checkpoint.player, checkpoint.path)
+
+    def kept(self, player: str) -> list[Checkpoint]:
+        """Return the checkpoints of a player, newest first."""
+        return self._select("WHERE player = ? ORDER BY id DESC", player)
 
     def latest(self) -> dict[str, Checkpoint]:
-        """Return the checkpoint to resume from, by player."""
-        rows = self._db.execute("SELECT player, path, hash, version, decisions FROM checkpoints")
-        return {row[0]: _record_of(Checkpoint, row, table="checkpoints") for row in rows}
+        """Return the newest checkpoint by player."""
+        return {checkpoint.player: checkpoint for checkpoint in self._select("ORDER BY id")}
+
+    def _select(self, clause: str, *values: Any) -> list[Checkpoint]:
+        sql = f"SELECT player, path, hash, version, decisions FROM checkpoints {clause}"  # noqa: S608 - constants
+        return [_record_of(Checkpoint, row, table="checkpoints") for row in self._db.execute(sql, values)]
 
     def saved_decisions(self) -> dict[str, int]:
         """Return the decisions that checkpoints and models hold, by player; a crash loses those learned since."""

@@ -725,6 +725,14 @@ def test_a_missing_model_has_no_parts(run, box, caplog):
     assert f"model {'a' * 64} cannot be sent" in caplog.text
 
 
+def test_a_damaged_model_has_no_parts(run, box, caplog):
+    """The sampler reports it, and the coordinator quarantines it."""
+    (run.folder / "models" / f"{'a' * 64}.safetensors").write_bytes(bytes(100))
+    box.send(ModelRequest(hash="a" * 64))
+    assert run.until(lambda: box.of(ModelFile)) == [ModelFile(hash="a" * 64, parts={})]
+    assert "cannot be sent: its file is damaged" in caplog.text
+
+
 def test_a_model_that_is_too_large_has_no_parts(run, box, monkeypatch, caplog):
     """The run goes on."""
     monkeypatch.setattr(codec, "MAX_TOTAL_BYTES", codec.MAX_HEADER_BYTES + 99)

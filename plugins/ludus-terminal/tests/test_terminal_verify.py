@@ -14,7 +14,7 @@ from ludus._store.store import Store
 from ludus.environment import Seat
 from ludus.matchmaker import PoolChange
 from ludus.records import Fixture
-from ludus.runs import latest_checkpoints, open_run
+from ludus.runs import kept_checkpoints, open_run
 from ludus_terminal.verify import verify
 
 
@@ -129,10 +129,12 @@ def test_a_flipped_bit_is_noticed_in_any_file(run, pattern, who):
 def test_a_checkpoint_replaced_meanwhile_is_no_problem(run):
     """A running run commits a newer checkpoint and deletes the old one; the newer one is verified."""
     with open_run(run) as snapshot:  # from here on the snapshot is fixed
-        replaced = latest_checkpoints(snapshot.folder)["main"]
+        replaced = kept_checkpoints(snapshot.folder)["main"][0]
         with Store.open(run) as store:
-            saved = save_checkpoint(run / "learners" / "main", {"w": np.zeros(3)}, {})
-            store.checkpoints.put(Checkpoint(player="main", path=saved.path, hash=saved.hash, version=2, decisions=2))
+            for version in (2, 3):
+                saved = save_checkpoint(run / "learners" / "main", {"w": np.zeros(3)}, {})
+                checkpoint = Checkpoint(player="main", path=saved.path, hash=saved.hash, version=version, decisions=2)
+                store.checkpoints.put(checkpoint)
             store.commit()
         (run / replaced.path).unlink()
         assert verify(snapshot) == []

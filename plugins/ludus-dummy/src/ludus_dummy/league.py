@@ -102,5 +102,5 @@ class ResetRule:
         return [
             Reset(player=player.name, reason=f"generation {player.generation} has {self._models} models")
             for player in league.players.values()
-            if len(player.models) - player.generation_starts[-1] >= self._models
+            if player.num_frozen - player.generation_starts[-1] >= self._models
         ]

@@ -6,6 +6,7 @@ sends the newest weights of every learner to every host once, and model files on
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import math
 import re
@@ -21,7 +22,18 @@ import zmq
 from ludus.errors import ConfigError, LinkError, WireError
 from ludus.launcher import COORDINATOR, Link
 from ludus.option import name as valid_name
-from ludus.wire import FixtureRequest, Heartbeat, Hello, Message, MetricsReport, Results, SamplerLeft, Segments, Stop
+from ludus.wire import (
+    DamagedModel,
+    FixtureRequest,
+    Heartbeat,
+    Hello,
+    Message,
+    MetricsReport,
+    Results,
+    SamplerLeft,
+    Segments,
+    Stop,
+)
 from ludus_local import codec
 from ludus_local.block_transfer import BlockReference, transfer_methods
 from ludus_local.codec import Frame
@@ -42,7 +54,9 @@ _REPORT_INTERVAL_S = 1.0
 _PART_BYTES = 2**20  # of a model file in one frame; a frame that takes too long ends the connection
 _HASH = re.compile(r"[0-9a-f]{64}")
 #: Messages that remote samplers may send; they must not freeze models, write checkpoints or end the run.
-_COORDINATOR_MESSAGES = {kind.__name__ for kind in (Hello, FixtureRequest, Results, MetricsReport, Heartbeat)}
+_COORDINATOR_MESSAGES = {
+    kind.__name__ for kind in (Hello, FixtureRequest, Results, DamagedModel, MetricsReport, Heartbeat)
+}
 _LEARNER_MESSAGES = {kind.__name__ for kind in (Hello, Segments, BlockReference, WeightStoreUnavailable)}
 _log = logging.getLogger(__name__)
 
@@ -298,6 +312,9 @@ def read_model(run_dir: Path, digest: str) -> dict[str, np.ndarray]:
         return {}
     if data.size > codec.MAX_TOTAL_BYTES - codec.MAX_HEADER_BYTES:
         _log.warning("model %s of %d bytes cannot be sent: it is too large for a message", digest, data.size)
+        return {}
+    if hashlib.sha256(data.tobytes()).hexdigest() != digest:  # a sampler will report it
+        _log.warning("model %s cannot be sent: its file is damaged", digest)
         return {}
     return {f"{start:012d}": data[start : start + _PART_BYTES] for start in range(0, data.size, _PART_BYTES)}
 

@@ -35,7 +35,7 @@ def last_frozen_s(league: LeagueView, view: PlayerView) -> float:
 
 def generation_started_s(league: LeagueView, view: PlayerView) -> float:
     """Return the time at which a player's present generation began, in seconds of training."""
-    return league.frozen_s(view.models[view.generation_starts[-1] - 1]) if view.generation else 0.0
+    return league.frozen_s(f"{view.name}@{view.generation_starts[-1]}") if view.generation else 0.0
 
 
 def pool_models(league: LeagueView, player: str, pools: Sequence[str]) -> tuple[str, ...]:

@@ -131,11 +131,29 @@ def behaviour(run: Path, *, last: int, as_json: bool) -> None:
 
 @league.command()
 @_run
+@click.option("--repair", is_flag=True, help="Restore damaged files first; the run must have stopped.")
+@click.option(
+    "--copy",
+    "copies",
+    type=click.Path(file_okay=False, path_type=Path),
+    multiple=True,
+    help="Folder with files to restore models from, such as a copy of the run; may be repeated.",
+)
 @_json
 @click.pass_context
-def verify(context: click.Context, run: Path, *, as_json: bool) -> None:
-    """Recompute everything from the match log and the files; the exit status is 1 if anything differs."""
-    data = _print("views:VERIFY", run, as_json=as_json)
+def verify(context: click.Context, run: Path, *, repair: bool, copies: tuple[Path, ...], as_json: bool) -> None:
+    """Recompute everything from the match log and the files; the exit status is 1 if anything differs.
+
+    With --repair, models are restored from copies and from checkpoints of equal weights, and return to their pools. A
+    model that cannot be restored is quarantined: it leaves its pools and plays no more. A damaged checkpoint is set
+    aside; the player resumes from the one before, or from its newest model.
+    """
+    if copies and not repair:
+        raise click.UsageError("--copy needs --repair")
+    from ludus.runs import repair_files  # noqa: PLC0415 - --help must be fast
+
+    repairs = repair_files(run, copies) if repair else []
+    data = _print("views:VERIFY", run, as_json=as_json, repairs=repairs)
     context.exit(0 if data["ok"] else 1)
 
 

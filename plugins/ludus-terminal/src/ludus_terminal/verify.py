@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 from ludus.errors import ModelError, StoreError
-from ludus.runs import ModelRecord, Run, check_model, find_damage, latest_checkpoints, load_checkpoint, load_manifest
+from ludus.runs import ModelRecord, Run, check_model, find_damage, kept_checkpoints, load_checkpoint, load_manifest
 
 __all__ = ["verify"]
 
@@ -14,7 +14,7 @@ _ATTEMPTS = 3
 
 
 def verify(run: Run) -> list[str]:
-    """Recompute and compare everything; return one line for every contradiction."""
+    """Recompute and compare everything; return one line for every contradiction. Quarantined models are none."""
     return [problem for check in _CHECKS for problem in check(run)]
 
 
@@ -43,6 +43,8 @@ def _participants(run: Run) -> Iterator[str]:
 def _models(run: Run) -> Iterator[str]:
     folder = run.folder / "models"
     for model in run.models.values():
+        if model.participant in run.quarantined:
+            continue
         yield from _load_error(model.participant, check_model, folder, model.hash)
         yield from _load_error(model.participant, load_manifest, folder, model.hash)
 
@@ -92,11 +94,14 @@ def _pools(run: Run) -> Iterator[str]:
 
 
 def _checkpoints(run: Run) -> Iterator[str]:
-    for player in latest_checkpoints(run.folder):
+    for player in kept_checkpoints(run.folder):
         errors: list[str] = []
-        for _ in range(_ATTEMPTS):  # a running run may have replaced it since it was read
-            saved = latest_checkpoints(run.folder)[player]
-            errors = [*_load_error(f"checkpoint of {player}", load_checkpoint, run.folder, saved.path, saved.hash)]
+        for _ in range(_ATTEMPTS):  # a running run may have replaced them since they were read
+            errors = [
+                error
+                for saved in kept_checkpoints(run.folder)[player]
+                for error in _load_error(f"checkpoint of {player}", load_checkpoint, run.folder, saved.path, saved.hash)
+            ]
             if not errors:
                 break
         yield from errors

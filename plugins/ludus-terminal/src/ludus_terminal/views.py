@@ -257,7 +257,7 @@ def _payoffs(run: Run) -> Data:
     for (_kind, a, b), counts in run.payoffs().items():
         sums = total.get((a, b), [0, 0, 0])
         total[a, b] = [x + y for x, y in zip(sums, counts.tolist(), strict=True)]
-    newest = [f"{name}@{number}" for name, view in run.league.players.items() for number in [len(view.models)]]
+    newest = [f"{name}@{number}" for name, view in run.league.players.items() for number in [view.num_frozen]]
     return {
         "payoffs": [{"a": a, "b": b, **score(*counts).json()} for (a, b), counts in sorted(total.items())],
         "first": [*run.league.rated_anchors, *newest],
@@ -373,13 +373,21 @@ def _show_matches(data: Data) -> Iterable[RenderableType]:
     yield shown
 
 
-def _verify(run: Run) -> Data:
+def _verify(run: Run, repairs: Sequence[str] = ()) -> Data:
     problems = verify(run)
-    return {"ok": not problems, "matches": run.num_matches(), "problems": problems}
+    return {
+        "ok": not problems,
+        "matches": run.num_matches(),
+        "problems": problems,
+        "quarantined": dict(run.quarantined),
+        "repairs": list(repairs),
+    }
 
 
 def _show_verify(data: Data) -> Iterable[RenderableType]:
-    yield from map(escape, data["problems"])
+    yield from map(escape, (*data["repairs"], *data["problems"]))
+    for name, damage in data["quarantined"].items():
+        yield escape(f"{name} is quarantined and does not play: {damage}")
     if data["ok"]:
         yield f"everything agrees with the log of {data['matches']:,} matches and with the files"
 
