@@ -37,7 +37,7 @@ def make_mappo_of():
     def make(*, privileged=True, build_network=_network, build_inference=None, **options):
         runtime = {} if build_inference is None else {"build_inference": build_inference}
         context = AlgorithmContext(role=_role(privileged=privileged), build_network=build_network, **runtime)
-        return make_mappo(MAPPOConfig(**options), context=context)
+        return make_mappo(MAPPOConfig(**{"num_minibatches": 4, "epochs": 1, **options}), context=context)
 
     return make
 

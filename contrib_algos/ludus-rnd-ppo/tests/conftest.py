@@ -30,7 +30,8 @@ def make_rnd():
             action_space=spaces.Discrete(4),
             teams=(0, 1),
         )
-        options = {"predictor_share": 1.0, "rnd_features": 5, **options}
+        single_pass = {"num_minibatches": 4, "epochs": 1, "normalize_value": False}
+        options = {**single_pass, "predictor_share": 1.0, "rnd_features": 5, **options}
         return RNDPPO(RNDPPOConfig(**options), context=AlgorithmContext(role=role, build_network=build_network))
 
     return make

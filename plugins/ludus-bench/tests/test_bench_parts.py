@@ -57,7 +57,8 @@ def test_rows_are_repeated_if_there_are_too_few():
 
 def test_samplers_get_new_weights_after_every_block():
     """The versions of recorded blocks increase."""
-    with closing(make_setup().sampler(matches=4)) as sampler:
+    setup = make_setup("players.main_agent.ppo.segment_decisions=32")
+    with closing(setup.sampler(matches=4)) as sampler:
         versions = [block.version.max() for block in sampler.record(1000)]
     assert len(versions) > 3
     assert versions[1:] == sorted(set(versions))  # the second block begins before the first one arrives
@@ -65,7 +66,8 @@ def test_samplers_get_new_weights_after_every_block():
 
 def test_skipped_decisions_are_played_and_not_recorded(monkeypatch):
     """Matches that began together are out of step then."""
-    with closing(make_setup().sampler(matches=4)) as sampler:
+    setup = make_setup("players.main_agent.ppo.segment_decisions=32")
+    with closing(setup.sampler(matches=4)) as sampler:
         played, play_tick = [], sampler.play_tick
         monkeypatch.setattr(sampler, "play_tick", lambda: played.append(play_tick()) or played[-1])
         recorded = sampler.record(20, skip=500)

@@ -16,7 +16,7 @@ from ludus_ppo.config import PPOConfig
 
 @pytest.fixture
 def make_ppo():
-    """Return a function that makes PPO for an action space, with options."""
+    """Return a function that makes PPO for an action space, one pass and plain values by default."""
 
     def make(
         action_space=None, *, privileged=None, build_network=None, hidden=(16,), labels_used=None, **options
@@ -30,6 +30,7 @@ def make_ppo():
             labels_used=labels_used,
         )
         build = build_network or (lambda request: make_mlp(MLPConfig(hidden=hidden), request=request))
+        options = {"learning_rate": 3e-4, "num_minibatches": 4, "epochs": 1, "normalize_value": False, **options}
         return PPO(PPOConfig(**options), context=AlgorithmContext(role=role, build_network=build))
 
     return make

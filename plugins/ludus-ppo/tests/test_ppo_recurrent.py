@@ -59,7 +59,8 @@ def ppo():
 
     def make(**options):
         context = AlgorithmContext(role=role, build_network=SharedMemory)
-        return PPO(PPOConfig(**{"num_minibatches": 1, **options}), context=context)
+        plain = {"num_minibatches": 1, "epochs": 1, "normalize_value": False}
+        return PPO(PPOConfig(**{**plain, **options}), context=context)
 
     return make
 

@@ -9,7 +9,7 @@ from ludus_ppo.config import PPOConfig
 
 @frozen(kw_only=True)
 class MAPPOConfig(PPOConfig):
-    """Multi-agent PPO [DIS §3.2.1]: the options of PPO, one with another default, and these."""
+    """Multi-agent PPO [DIS §3.2.1]: the options of PPO and these."""
 
     critic: str = option(
         "global",
@@ -24,7 +24,4 @@ class MAPPOConfig(PPOConfig):
     )
     seat_leaf: str = option(
         "seat", help="without share_policy: the observation leaf that identifies the kind of seat, one-hot"
-    )
-    normalize_value: bool = option(
-        True, help="the value head learns returns normalized to mean 0 and deviation 1; the scale is part of the model"
     )

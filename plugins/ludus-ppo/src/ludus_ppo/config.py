@@ -42,7 +42,7 @@ class PPOConfig(TrainerOptions):
     }
 
     learning_rate: float = inherited_option(
-        TrainerOptions, "learning_rate", 3e-4, help="Adam step size; > 0; AET and DIS: 5e-5"
+        TrainerOptions, "learning_rate", 1e-3, help="Adam step size; > 0; AET and DIS: 5e-5"
     )
     adam_beta1: float = option(0.9, between(0.0, 0.9999), help="Adam decay of the first moment; [0, 1); AET: 0.99")
     adam_beta2: float = option(
@@ -64,7 +64,7 @@ class PPOConfig(TrainerOptions):
         help="GAE with the recorded values, or V-trace with current values, corrected for stale decisions",
     )
     normalize_value: bool = option(
-        False, help="the value head learns returns normalized to mean 0 and deviation 1; the scale is part of the model"
+        True, help="the value head learns returns normalized to mean 0 and deviation 1; the scale is part of the model"
     )
 
     clip_epsilon: float = option(0.2, between(0.0, 1.0, open=True), help="clip range of the ratio; (0, 1); AET: 0.2")
@@ -97,7 +97,7 @@ class PPOConfig(TrainerOptions):
     )
 
     segment_decisions: int = inherited_option(
-        TrainerOptions, "segment_decisions", 32, help="longest segment T in decisions; ≥ 1; AET: 128"
+        TrainerOptions, "segment_decisions", 64, help="longest segment T in decisions; ≥ 1; AET: 128"
     )
     burn_in: int = option(
         0,
@@ -105,11 +105,11 @@ class PPOConfig(TrainerOptions):
         help="recurrent networks: first decisions of a segment that only update the state; < T",
     )
     batch_decisions: int = inherited_option(
-        TrainerOptions, "batch_decisions", 8192, help="fresh decisions per update; ≥ 1; AET: 7000 per GPU, DIS: 80000"
+        TrainerOptions, "batch_decisions", 4096, help="fresh decisions per update; ≥ 1; AET: 7000 per GPU, DIS: 80000"
     )
-    num_minibatches: int = option(4, at_least(1), help="gradient steps per pass over a batch; ≥ 1")
+    num_minibatches: int = option(8, at_least(1), help="gradient steps per pass over a batch; ≥ 1")
     epochs: float = option(
-        1.0,
+        4.0,
         at_least(1.0),
         help="passes over a batch; ≥ 1; 1.2: a fifth of it is used twice; the papers' reuse is 1.0 to 1.2",
     )
