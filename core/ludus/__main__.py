@@ -20,6 +20,7 @@ from ludus._version import __version__
 from ludus.errors import LudusError, PluginError
 from ludus.printing import printable
 from ludus.signals import terminate_children
+from ludus.trust import MODULES_VARIABLE, is_module_name
 
 _INSTALL_HINT = "Commands come with plugins (pip install ludus-…); `ludus --help` lists those that are installed."
 _CLOSED_PIPE = 141  # exit status that shells use for SIGPIPE
@@ -49,6 +50,7 @@ class _LazyGroup(click.Group):
         command = component.load_factory()
         if not isinstance(command, click.Command):
             raise PluginError(f"command {cmd_name!r} is a {type(command).__name__}, expected a click.Command")
+        _accept_trust(command)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
@@ -60,16 +62,38 @@ class _LazyGroup(click.Group):
                     formatter.write_dl([(component.name, component.summary) for component in components])
 
 
-def _plugin_option(flag: str, variable: str, *, help: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def _names_option(
+    flag: str, variable: str, *, help: str, is_valid: Callable[[str], bool] = bool
+) -> Callable[[Any], Any]:
     """Return an option that adds names to an environment variable, which worker processes inherit."""
 
-    def extend(_context: click.Context, _parameter: click.Parameter, names: tuple[str, ...]) -> None:
+    def extend(context: click.Context, _parameter: click.Parameter, names: tuple[str, ...]) -> None:
+        for name in names:
+            if not is_valid(name):
+                raise click.BadParameter(f"{name!r} is not a name.")
         if names:
             before = os.environ.get(variable, "")
             os.environ[variable] = ",".join([*filter(None, [before]), *names])
+            context.call_on_close(lambda: os.environ.update({variable: before}))
 
     options: dict[str, Any] = {"multiple": True, "is_eager": True, "expose_value": False}
     return click.option(flag, metavar="NAME", callback=extend, help=f"{help}; may be repeated.", **options)
+
+
+_trust_option = _names_option(
+    "--trust-module",
+    MODULES_VARIABLE,
+    help="Let a run file name this Python module, with its submodules",
+    is_valid=is_module_name,
+)
+
+
+def _accept_trust(command: click.Command) -> None:
+    """Add the option ``--trust-module`` to a command and its subcommands, unless they have it."""
+    if not any(parameter.name == "trust_module" for parameter in command.params):
+        _trust_option(command)
+    for subcommand in getattr(command, "commands", {}).values():
+        _accept_trust(subcommand)
 
 
 @click.group(
@@ -77,8 +101,9 @@ def _plugin_option(flag: str, variable: str, *, help: str) -> Callable[[Callable
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
     epilog="LUDUS_DEBUG=1 shows tracebacks of errors, NO_COLOR=1 no colours.",
 )
-@_plugin_option("--allow-plugin", ALLOW_VARIABLE, help="Load only this plugin (entry point or distribution)")
-@_plugin_option("--block-plugin", BLOCK_VARIABLE, help="Do not load this plugin")
+@_names_option("--allow-plugin", ALLOW_VARIABLE, help="Load only this plugin (entry point or distribution)")
+@_names_option("--block-plugin", BLOCK_VARIABLE, help="Do not load this plugin")
+@_trust_option
 @click.version_option(__version__, prog_name="ludus")
 def cli() -> None:
     """Train game AI by competitive self-play."""

@@ -19,6 +19,7 @@ from ludus._run import runner
 from ludus.errors import RunError
 from ludus.lineup import make_agents, make_lineup
 from ludus.runs import Run, open_run, play_matches
+from ludus.trust import ConfigSource
 
 if TYPE_CHECKING:
     from ludus._run.session import RunResult
@@ -67,7 +68,8 @@ def train(
     SIGINT (Ctrl-C) stops the run cleanly and opens it; a second one raises KeyboardInterrupt. `resume` goes on.
 
     Args:
-        config: Path of a TOML file, or the tables of such a file.
+        config: Path of a TOML file, or the tables of such a file. Tables may name any Python module except those of
+            Python itself; do not pass tables of a file that you do not trust. See `ludus.trust`.
         run_dir: Folder of the new run.
         overrides: Texts ``key.path=value`` that replace single values of the configuration.
         print_line: Prints one line about the progress of the run; nothing is printed by default.
@@ -83,7 +85,8 @@ def train(
     plugins, folder = load_plugins(), Path(run_dir)
     if isinstance(config, Mapping):
         tables = apply_overrides(config, overrides)
-        parsed = parse_config(tables, source="config", plugins=plugins, overrides=overrides)
+        origin = ConfigSource(is_program=True)
+        parsed = parse_config(tables, source="config", plugins=plugins, overrides=overrides, origin=origin)
     else:
         parsed = load_config(config, overrides=overrides, plugins=plugins)
     result = runner.train(parsed, plugins=plugins, run_dir=folder, print_line=print_line)

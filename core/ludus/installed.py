@@ -18,6 +18,7 @@ from ludus._run.worker_factories import make_model_agent
 from ludus._store.model_files import is_hash, load_arrays, load_manifest
 from ludus.errors import ConfigError, LudusError, ModelError, PluginError
 from ludus.lineup import Participant
+from ludus.trust import ConfigSource
 
 if TYPE_CHECKING:
     from ludus._config.section_reader import SelectedComponent
@@ -170,7 +171,8 @@ def load_agent(file: str | Path, role: str, *, spec: EnvironmentSpec, determinis
     players = {manifest.get("player"): manifest.get("config")}
     data = {"run": {"workers": 0}, "environment": {"name": learned}, "players": players}
     plugins = load_plugins()
-    config = parse_config(data, source=str(path.with_suffix(".json")), plugins=plugins)
+    origin = ConfigSource(folder=path.parent)
+    config = parse_config(data, source=str(path.with_suffix(".json")), plugins=plugins, origin=origin)
     (player,) = config.players.values()
     own_role = learned_role(player, spec).name
     if own_role != role:

@@ -20,9 +20,12 @@ import math
 import operator
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import attrs
+
+if TYPE_CHECKING:
+    from ludus.trust import Imports
 
 __all__ = [
     "Check",
@@ -82,6 +85,8 @@ def option(
     learning: bool = False,
     lasting: bool = False,
     device: bool = False,
+    imports: Imports | None = None,
+    path: Literal["", "read", "write"] = "",
 ) -> Any:
     """Declare one configuration field.
 
@@ -96,10 +101,16 @@ def option(
         lasting: For environments: whether models depend on the option, such as the game that an adapter plays. It must
             not change when a run is resumed; other options, such as rules of the game, may.
         device: For inference runtimes: whether the option names a torch device, which the host must have.
+        imports: How the values name Python modules. A configuration that names a module which is not trusted is
+            refused, see `ludus.trust`.
+        path: For options that name files or folders: whether these are read, or written. A component writes in the run
+            folder only.
     """
-    metadata = {"help": help, "learning": learning, "lasting": lasting, "device": device} | (
+    metadata = {"help": help, "learning": learning, "lasting": lasting, "device": device, "path": path} | (
         {"unscheduled": default} if scheduled else {}
     )
+    if imports is not None:
+        metadata["imports"] = imports
     if isinstance(default, list | dict | set):
         factory = type(default)
         return attrs.field(factory=lambda: factory(default), validator=check, metadata=metadata)

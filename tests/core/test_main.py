@@ -19,6 +19,7 @@ from ludus import ConfigError, __main__, __version__
 from ludus._plugins.loading import ALLOW_VARIABLE, BLOCK_VARIABLE, LoadedPlugin, PluginReport
 from ludus._plugins.manager import BUILT_IN_COMMANDS, Plugins
 from ludus.component import Component
+from ludus.trust import MODULES_VARIABLE
 
 
 @pytest.fixture(autouse=True)
@@ -205,11 +206,39 @@ def test_command_factory_must_be_a_click_command(monkeypatch, capsys):
 @pytest.mark.parametrize(
     ("option", "variable"), [("--block-plugin", BLOCK_VARIABLE), ("--allow-plugin", ALLOW_VARIABLE)]
 )
-def test_plugin_options_extend_the_environment_variables(monkeypatch, option, variable):
-    """Child processes inherit them."""
+def test_plugin_options_extend_the_environment_variables(monkeypatch, command, option, variable):
+    """Child processes of the command inherit them."""
+    seen = []
+    command(lambda: seen.append(os.environ[variable]))
     monkeypatch.setenv(variable, "first")
-    assert __main__.main([option, "a", option, "b", "--help"]) == 0
-    assert os.environ[variable] == "first,a,b"
+    assert __main__.main([option, "a", option, "b", "train"]) == 0
+    assert seen == ["first,a,b"]
+    assert os.environ[variable] == "first"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["--trust-module", "a", "train"], "first,a"),
+        (["train", "--trust-module", "a", "--trust-module", "b.c"], "first,a,b.c"),
+    ],
+)
+def test_modules_are_trusted_for_one_command(monkeypatch, command, arguments, expected):
+    """Every command takes the option, and so does ludus itself; worker processes inherit the variable."""
+    seen = []
+    command(lambda: seen.append(os.environ[MODULES_VARIABLE]))
+    monkeypatch.setenv(MODULES_VARIABLE, "first")
+    for _ in range(2):  # the option is added once
+        assert __main__.main(arguments) == 0
+    assert seen == [expected] * 2
+    assert os.environ[MODULES_VARIABLE] == "first"
+
+
+def test_only_modules_can_be_trusted(command, capsys):
+    """A path with a colon names what is in a module."""
+    command(lambda: None)
+    assert __main__.main(["train", "--trust-module", "env:Env"]) == 2
+    assert "'env:Env' is not a name" in capsys.readouterr().err
 
 
 def test_help_lists_all_commands(capsys):

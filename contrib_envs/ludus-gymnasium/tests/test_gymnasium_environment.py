@@ -313,6 +313,29 @@ def test_wrappers_that_refuse_are_named(make, wrapper, message) -> None:
         make("CartPole-v1", wrappers=[wrapper])
 
 
+@pytest.mark.parametrize("path", ["subprocess:run", "builtins:print", "gymnasium:make", "gymnasium.spaces:Box"])
+def test_what_is_no_wrapper_is_not_called(make, path) -> None:
+    """A wrapper is a class derived from Env, or a function whose first parameter is called env."""
+    with pytest.raises(ConfigError, match=f"wrappers: {path!r} is no wrapper; expected a class derived from Env"):
+        make("CartPole-v1", wrappers=[path])
+
+
+def test_wrappers_that_write_files_are_refused(make, tmp_path) -> None:
+    """A run writes in its own folder only."""
+    folder = tmp_path / "videos"
+    wrapper = {"path": "gymnasium.wrappers:RecordVideo", "options": {"video_folder": str(folder)}}
+    with pytest.raises(ConfigError, match=r"wrappers: 'gymnasium\.wrappers:RecordVideo' writes files"):
+        make("CartPole-v1", options={"render_mode": "rgb_array"}, wrappers=[wrapper])
+    assert not folder.exists()
+
+
+def test_what_a_wrapper_returns_is_an_environment(make, monkeypatch) -> None:
+    """Functions are checked by the name of their parameter before, and by what they return after."""
+    monkeypatch.setattr(gymnasium.wrappers, "Lost", lambda env: None, raising=False)
+    with pytest.raises(ConfigError, match=r"wrappers: expected 'gymnasium\.wrappers:Lost' to return an environment"):
+        make("CartPole-v1", wrappers=["gymnasium.wrappers:Lost"])
+
+
 @pytest.mark.parametrize(
     "wrapper", [3, "no path", {"options": {}}, {"path": "a:b", "shape": 3}, {"path": "a:b", "options": 3}]
 )

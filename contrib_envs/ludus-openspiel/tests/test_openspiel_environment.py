@@ -352,3 +352,33 @@ def test_time_limits_may_be_rules() -> None:
     env.reset(seeds(0))
     tick = act(env, 0, 0)
     assert (tick.terminated.item(), tick.truncated.item()) == (True, False)
+
+
+@pytest.mark.parametrize(
+    "game",
+    [
+        "efg_game(filename=/etc/passwd)",
+        "nfg_game(filename=../outside.nfg)",
+        "efg_game(filename=no_such.efg)",
+        "bargaining(instances_file=link.txt)",
+        "crossword(puzzles_root=/etc)",
+        "misere(game=efg_game(filename=/dev/zero))",
+    ],
+)
+def test_files_outside_of_the_current_folder_are_not_read(game, tmp_path, monkeypatch):
+    """A run file from elsewhere may name any file, also through a link."""
+    inside = tmp_path / "inside"
+    inside.mkdir()
+    (tmp_path / "outside.nfg").write_text("NFG 1 R")
+    (inside / "link.txt").symlink_to(tmp_path / "outside.nfg")
+    monkeypatch.chdir(inside)
+    with pytest.raises(ConfigError, match="expected a file below the current folder"):
+        load_game(game)
+
+
+def test_files_below_the_current_folder_are_read(tmp_path, monkeypatch):
+    """OpenSpiel reads the format of Gambit."""
+    (tmp_path / "games").mkdir()
+    (tmp_path / "games" / "coins.nfg").write_text('NFG 1 R "coins" { "a" "b" } { 2 2 } 1 -1 -1 1 -1 1 1 -1\n')
+    monkeypatch.chdir(tmp_path)
+    assert load_game("nfg_game(filename=games/coins.nfg)").num_players() == 2

@@ -55,7 +55,7 @@ class Chase(ParallelEnv):
         return self.observations(played)[0], rewards, terminations, truncations, {a: {} for a in played}
 
 
-def nameless():
+def nameless() -> ParallelEnv:
     env = Chase()
     del env.possible_agents
     return env
@@ -129,7 +129,7 @@ NUMBERED = '''
 
 import numpy as np
 from gymnasium import spaces
-from pettingzoo import ParallelEnv
+from pettingzoo import AECEnv, ParallelEnv
 from pettingzoo.utils import parallel_to_aec
 
 
@@ -161,7 +161,7 @@ class Bids(ParallelEnv):
         return self.answer({agent: float(bid == best) for agent, bid in actions.items()}, True)
 
 
-def in_turns():
+def in_turns() -> AECEnv:
     return parallel_to_aec(Bids())
 '''
 

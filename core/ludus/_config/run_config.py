@@ -28,6 +28,7 @@ from ludus._config.toml import apply_overrides, read_toml
 from ludus._plugins.manager import Plugins
 from ludus.option import name, option
 from ludus.printing import did_you_mean
+from ludus.trust import NO_FILE, ConfigSource
 
 _SECTIONS = ("run", "environment", "sampling", "players", "anchors", "league", "evaluation", "metrics")
 
@@ -44,10 +45,18 @@ def load_config(path: str | Path, *, overrides: Sequence[str] = (), plugins: Plu
         ConfigError: With one line for every mistake in the file or the overrides.
     """
     data = apply_overrides(read_toml(path), overrides)
-    return parse_config(data, source=str(path), plugins=plugins, overrides=overrides)
+    origin = ConfigSource(folder=Path(path).parent)
+    return parse_config(data, source=str(path), plugins=plugins, overrides=overrides, origin=origin)
 
 
-def parse_config(data: Mapping[str, Any], *, source: str, plugins: Plugins, overrides: Sequence[str] = ()) -> RunConfig:
+def parse_config(
+    data: Mapping[str, Any],
+    *,
+    source: str,
+    plugins: Plugins,
+    overrides: Sequence[str] = (),
+    origin: ConfigSource = NO_FILE,
+) -> RunConfig:
     """Build a configuration from plain tables.
 
     Args:
@@ -55,11 +64,12 @@ def parse_config(data: Mapping[str, Any], *, source: str, plugins: Plugins, over
         source: Prefix of error lines, usually the path of the file.
         plugins: The installed plugins.
         overrides: Overrides already applied to `data`; errors in their values are attributed to them.
+        origin: Where the tables were read, which decides about the modules that they may name.
 
     Raises:
         ConfigError: With one line for every mistake.
     """
-    reader = ConfigReader(plugins, f"{source}:", overrides)
+    reader = ConfigReader(plugins, f"{source}:", overrides, origin=origin)
     for key in data:
         if key not in _SECTIONS:
             reader.problems.append(Problem((key,), f"unknown section{hint_for_key(key, _SECTIONS)}"))

@@ -23,6 +23,7 @@ from ludus.errors import ConfigError, PluginError
 from ludus.hookspecs import KINDS
 from ludus.option import presets_of
 from ludus.printing import did_you_mean
+from ludus.trust import NO_FILE, ConfigSource
 
 S = TypeVar("S")
 
@@ -53,12 +54,14 @@ class ConfigReader:
         source: Prefix of error lines, usually the path of the file.
         overrides: Applied overrides, ``key.path=value``; errors in their values are attributed to them.
         problems: Problems found so far.
+        origin: Where the configuration was read, which decides about the modules that it may name.
     """
 
     plugins: Plugins
     source: str = ""
     overrides: Sequence[str] = ()
     problems: list[Problem] = field(factory=list)
+    origin: ConfigSource = NO_FILE
 
     def section(self, data: Mapping[str, Any], *path: str) -> SectionReader:
         """Return the reader of the table at `path`; a missing table is empty."""
@@ -176,6 +179,8 @@ class SectionReader:
         except StructuringError as error:
             self.reader.problems += [problem.below(*self.path, name) for problem in error.problems]
         else:
+            for option, text in self.reader.origin.refusals(config):
+                self.reader.problems.append(Problem((*self.path, name, option), text))
             return SelectedComponent(kind=kind, name=name, config=config, component=component)
         return None
 

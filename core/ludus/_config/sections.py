@@ -123,7 +123,7 @@ class PlayerConfig:
         between(1, 64),
         help="Processes that compute its updates, each a shard of every batch; 1 in a single-process run.",
     )
-    init: str = option("", help="Model file (…/<hash>.safetensors) to start from; empty: new weights.")
+    init: str = option("", help="Model file (…/<hash>.safetensors) to start from; empty: new weights.", path="read")
     parts: Mapping[str, SelectedComponent] = field(factory=dict)
 
 

@@ -177,7 +177,7 @@ def test_a_worker_may_be_made_by_another_module(supervise):
     """It gets extra arguments; other workers are made as usual."""
     supervisor, _ = supervise(modules={"sampler-0": ("some.module", "tcp://*:7077", "keys/run.key")})
     supervisor.start([WorkerSpec(name="sampler-1", threads=1)])
-    named, other = (command.argv[2:] for command in supervisor.launch.commands)
+    named, other = (command.argv[3:] for command in supervisor.launch.commands)
     assert named[0] == "some.module"
     assert named[-4:] == ["--parent", str(os.getpid()), "tcp://*:7077", "keys/run.key"]
     assert other[0] == "ludus_local.worker"
@@ -189,7 +189,7 @@ def test_a_worker_of_another_module_is_restarted_by_it(supervise):
     supervisor, _ = supervise(LEAVE, modules={"sampler-0": ("some.module", "more")})
     wait_dead(supervisor)
     supervisor.check(last_seen_s={}, errors={})
-    assert [(command.argv[2], command.argv[-1]) for command in supervisor.launch.commands] == [
+    assert [(command.argv[3], command.argv[-1]) for command in supervisor.launch.commands] == [
         ("some.module", "more")
     ] * 2
 

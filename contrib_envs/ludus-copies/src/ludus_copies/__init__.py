@@ -18,7 +18,7 @@ of workers.
 
 from ludus_copies.arrays import MatchArrays, ScalarGame
 from ludus_copies.copies import Copies
-from ludus_copies.imports import missing_modules
+from ludus_copies.imports import import_attribute, is_own_function, is_subclass, missing_modules, returns
 from ludus_copies.outcome import is_equal, is_reached, sign_points, winner_points
 from ludus_copies.spaces import (
     action_reader,
@@ -38,13 +38,17 @@ __all__ = [
     "ScalarGame",
     "action_reader",
     "fold_seed",
+    "import_attribute",
     "is_equal",
+    "is_own_function",
     "is_reached",
+    "is_subclass",
     "mask_writer",
     "missing_modules",
     "observation_writer",
     "plain_action_space",
     "plain_observation_space",
+    "returns",
     "reward_value",
     "sign_points",
     "statistics_writer",

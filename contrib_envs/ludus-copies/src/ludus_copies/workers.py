@@ -28,6 +28,7 @@ from typing import Any
 from ludus.activity import listen, report_activity
 from ludus.environment import Scenario
 from ludus.errors import LudusError, WorkerError
+from ludus.trust import child_variables
 
 from ludus_copies.arrays import BatchArrays, GameBatch, MatchStart, allocate, make_games
 
@@ -229,7 +230,7 @@ def _frame(value: Any) -> bytes:
 def _child_environment() -> dict[str, str]:
     """Return the environment variables of a worker: the import path of this process, and a single thread."""
     path = os.pathsep.join(entry or str(Path.cwd()) for entry in sys.path)
-    return {"OMP_NUM_THREADS": "1", **os.environ, "PYTHONPATH": path, "PYTHONSAFEPATH": "1"}
+    return {"OMP_NUM_THREADS": "1", **os.environ, **child_variables(), "PYTHONPATH": path, "PYTHONSAFEPATH": "1"}
 
 
 def serve(*, descriptor: int, memory: int) -> None:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ludus.errors import ConfigError
 
-from ludus_copies.imports import missing_modules
+from ludus_copies.imports import import_attribute, is_subclass, missing_modules, takes_environment
+
+#: Wrappers that write files to a folder among their arguments. A run writes in its own folder only.
+_WRITERS = ("RecordVideo",)
 
 
-def wrap(env: Any, wrappers: Sequence[str | Mapping[str, Any]], *, id: str) -> Any:
+def wrap(env: Any, wrappers: Sequence[str | Mapping[str, Any]], *, id: str, kinds: tuple[type, ...]) -> Any:
     """Return an environment in its wrappers.
 
     Args:
@@ -19,22 +21,50 @@ def wrap(env: Any, wrappers: Sequence[str | Mapping[str, Any]], *, id: str) -> A
         wrappers: Its wrappers, innermost first, as `ludus.option.import_paths` accepts them. Arrays among their options
             become tuples.
         id: Id of the environment, for error messages.
+        kinds: Base classes of environments, which wrappers have too.
 
     Raises:
-        ConfigError: A wrapper cannot be imported, or refuses the environment or its arguments.
+        ConfigError: A wrapper cannot be imported, is something else or writes files, or it refuses the environment or
+            its arguments.
     """
     for wrapper in wrappers:
-        table: Mapping[str, Any] = {"path": wrapper} if isinstance(wrapper, str) else wrapper
-        path, options = str(table["path"]), dict(table.get("options", {}))
-        module, _, name = path.partition(":")
+        path = _path(wrapper)
+        options = {} if isinstance(wrapper, str) else dict(wrapper.get("options", {}))
         try:
-            env = getattr(importlib.import_module(module), name)(env, **_as_tuples(options))
+            make = import_attribute(path)
+            _check_kind(make, path, kinds)
+            env = make(env, **_as_tuples(options))
         except (ImportError, AttributeError, TypeError, ValueError, AssertionError) as error:
             missing = ", ".join(missing_modules(error))
             reason = f"no module named {missing}; install it" if missing else str(error) or type(error).__name__
             arguments = f" with {options}" if options else ""
             raise ConfigError(f"wrappers: cannot wrap {id!r} in {path!r}{arguments}: {reason}") from error
+        if not isinstance(env, kinds):
+            raise ConfigError(f"wrappers: expected {path!r} to return an environment, got {type(env).__name__}")
     return env
+
+
+def _path(wrapper: str | Mapping[str, Any]) -> str:
+    return wrapper if isinstance(wrapper, str) else str(wrapper["path"])
+
+
+def _check_kind(make: object, path: str, kinds: tuple[type, ...]) -> None:
+    """Check that a path names a wrapper, before it is called.
+
+    Raises:
+        ConfigError: It names something else, or a wrapper that writes files.
+    """
+    if not is_subclass(make, kinds) and (isinstance(make, type) or not takes_environment(make)):
+        names = " or ".join(kind.__name__ for kind in kinds)
+        raise ConfigError(
+            f"wrappers: {path!r} is no wrapper; expected a class derived from {names}, or a function whose first "
+            "parameter is called env"
+        )
+    if getattr(make, "__name__", "") in _WRITERS:
+        raise ConfigError(
+            f"wrappers: {path!r} writes files to a folder that the configuration names, but a run writes in its own "
+            "folder only; remove it, and record videos in a script"
+        )
 
 
 def _as_tuples(value: Any) -> Any:

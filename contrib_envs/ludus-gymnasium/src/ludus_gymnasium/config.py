@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from attrs import frozen
 from ludus.option import Check, at_least, import_paths, name, one_of, option, optional, table, text
+from ludus.trust import Imports, modules_of
 
 _RETURN = optional(Check("a number", at_least(float("-inf")).accepts))
+#: Packages of games and wrappers for Gymnasium that any run file may name.
+LIBRARIES = ("gymnasium", "ale_py", "gymnasium_robotics", "highway_env", "minigrid", "mo_gymnasium", "vizdoom")
+#: Environments that import any game of old Gym, by a path among their options.
+_IMPORTERS = ("GymV21Environment", "GymV26Environment")
+
+
+def _id_modules(id: str) -> Iterable[str]:
+    yield from modules_of(id)
+    if id.rpartition(":")[2].startswith(_IMPORTERS):
+        yield "shimmy"
 
 
 @frozen(kw_only=True)
@@ -16,7 +27,10 @@ class GymnasiumConfig:
     """Options of the environment ``gymnasium``."""
 
     id: str = option(
-        "CartPole-v1", help='an id of Gymnasium\'s registry; "module:id" imports a module first', lasting=True
+        "CartPole-v1",
+        help='an id of Gymnasium\'s registry; "module:id" imports a module first, which must be trusted',
+        lasting=True,
+        imports=Imports(modules=_id_modules, libraries=LIBRARIES),
     )
     options: Mapping[str, Any] = option({}, help="keyword arguments of the environment's constructor")
     wrappers: Sequence[str | Mapping[str, Any]] = option(
@@ -24,6 +38,7 @@ class GymnasiumConfig:
         import_paths(),
         help="Gymnasium wrappers around each copy, with their arguments, innermost first; without running statistics",
         lasting=True,
+        imports=Imports(modules=modules_of, libraries=LIBRARIES),
     )
     workers: int = option(0, at_least(0), help="processes that share the matches; 0 plays them one after another")
     vectorized: str = option(

@@ -52,7 +52,8 @@ def make_game(**options: Any) -> GymnasiumGame:
         ContractError: The environment does not keep the API of Gymnasium.
     """
     config = GymnasiumConfig(**options)
-    env = wrap(make_env(config.id, config.options, max_ticks=config.max_ticks), config.wrappers, id=config.id)
+    env: Any = make_env(config.id, config.options, max_ticks=config.max_ticks)
+    env = wrap(env, config.wrappers, id=config.id, kinds=(gymnasium.Env,))
     _reject_running_statistics(env)
     return GymnasiumGame(env, config)
 

@@ -19,7 +19,12 @@ class OpenSpielConfig:
     """Options of the environment ``openspiel``."""
 
     game: str = option(
-        "kuhn_poker", _GAME, help='name and parameters as OpenSpiel writes them: "goofspiel(num_cards=4)"', lasting=True
+        "kuhn_poker",
+        _GAME,
+        help='name and parameters as OpenSpiel writes them: "goofspiel(num_cards=4)"; files that parameters name must '
+        "be below the current folder",
+        lasting=True,
+        path="read",
     )
     observation: str = option(
         "auto",

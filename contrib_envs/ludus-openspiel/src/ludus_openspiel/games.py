@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import functools
 import importlib
+import re
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,6 +24,8 @@ from ludus.printing import did_you_mean
 ROLE = "player"
 
 _ROLE_NAME = valid_name()
+#: Parameters of games that name files or folders, also of games within games.
+_FILE_PARAMETER = re.compile(r"(\w*file\w*|\w+_root)\s*=\s*([^,()]*)")
 
 
 @frozen(kw_only=True)
@@ -58,9 +62,11 @@ def load_game(name: str) -> Any:
 
     Raises:
         PluginError: OpenSpiel is not installed.
-        ConfigError: The game or a parameter does not exist, or the game is not supported.
+        ConfigError: The game or a parameter does not exist, or the game is not supported, or a file that a parameter
+            names is outside of the current folder.
     """
     pyspiel, short = load_pyspiel(), name.partition("(")[0]
+    _check_files(name)
     if short.startswith("python_"):
         importlib.import_module("open_spiel.python.games")  # registers games written in Python
     known = pyspiel.registered_names()
@@ -79,6 +85,18 @@ def load_game(name: str) -> Any:
             f"expected a game whose chance outcomes are explicit"
         )
     return game
+
+
+def _check_files(game: str) -> None:
+    """Check the files that the parameters of a game name, since a run file from elsewhere may name any.
+
+    Raises:
+        ConfigError: A file does not exist, or is outside of the current folder.
+    """
+    for parameter, value in _FILE_PARAMETER.findall(game):
+        path = Path(value.strip())
+        if value and not ((path.is_file() or path.is_dir()) and path.resolve().is_relative_to(Path.cwd().resolve())):
+            raise ConfigError(f"game: {parameter} {value!r}: expected a file below the current folder, {Path.cwd()}")
 
 
 def choose_tensor(game: Any, wanted: str) -> str:

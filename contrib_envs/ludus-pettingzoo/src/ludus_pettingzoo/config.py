@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from attrs import frozen
 from ludus.option import Check, at_least, import_paths, name, one_of, option, optional, table, text
+from ludus.trust import Imports, modules_of
 
+#: Packages of games and wrappers for PettingZoo that any run file may name.
+LIBRARIES = ("pettingzoo", "magent2", "mpe2", "supersuit")
 _ID = Check(
     'an id such as "classic/connect_four_v3", "my_package.my_game_v0" or "my_package.my_module:make"',
     lambda value: isinstance(value, str) and re.fullmatch(r"[\w.-]+([/:][\w.-]+)?", value) is not None,
@@ -21,13 +24,22 @@ _OUTCOME = Check(
 )
 _TEAMS = Check(
     'a table of patterns by team, or "info:key" or "method:name"',
-    lambda value: not isinstance(value, str) or re.fullmatch(r"(info|method):.+", value) is not None,
+    lambda value: not isinstance(value, str) or re.fullmatch(r"info:.+|method:[^\W_]\w*", value) is not None,
 )
 _NUMBER = optional(Check("a number", at_least(float("-inf")).accepts))
 
 
 def _is_source(text: str) -> bool:
-    return re.fullmatch(r"info:.+|[\w.]+:\w+", text) is not None
+    return re.fullmatch(r"info:.+|[\w.]+:[^\W_]\w*", text) is not None
+
+
+def _id_modules(id: str) -> Iterable[str]:
+    if "/" not in id:
+        yield id.partition(":")[0]
+
+
+def _outcome_modules(outcome: str) -> Iterable[str]:
+    return (module for module in modules_of(outcome) if module not in ("info", "method"))
 
 
 @frozen(kw_only=True)
@@ -37,8 +49,10 @@ class PettingZooConfig:
     id: str = option(
         "classic/connect_four_v3",
         _ID,
-        help='an id of PettingZoo\'s registry ("family/name"), the module of an environment, or "module:function"',
+        help='an id of PettingZoo\'s registry ("family/name"), the module of an environment, or "module:function"; '
+        "modules must be trusted",
         lasting=True,
+        imports=Imports(modules=_id_modules, libraries=LIBRARIES),
     )
     options: Mapping[str, Any] = option({}, help="keyword arguments of the environment's constructor")
     api: str = option(
@@ -56,6 +70,7 @@ class PettingZooConfig:
         import_paths(),
         help="wrappers around each copy, such as those of SuperSuit, with their arguments, innermost first",
         lasting=True,
+        imports=Imports(modules=modules_of, libraries=LIBRARIES),
     )
     workers: int = option(0, at_least(0), help="processes that share the matches; 0 plays them one after another")
     max_ticks: int = option(
@@ -82,6 +97,7 @@ class PettingZooConfig:
         _OUTCOME,
         help="winners: highest total reward of a match, highest reward of its last tick, every total above 0, or the "
         'team that survives longest; "info:key", "method:name" or "module:function" takes them from the game',
+        imports=Imports(modules=_outcome_modules),
     )
     win_return: float | None = option(
         None,

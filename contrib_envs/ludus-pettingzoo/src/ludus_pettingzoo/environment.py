@@ -10,7 +10,7 @@ from typing import Any
 import attrs
 import pettingzoo
 from ludus.errors import ConfigError
-from ludus_copies import Copies, missing_modules
+from ludus_copies import Copies, is_own_function, is_subclass, missing_modules, returns
 from pettingzoo import AECEnv, ParallelEnv
 from pettingzoo.env_registry.exceptions import FailedToImport, PettingZooRegistryError
 from pettingzoo.utils.conversions import aec_to_parallel, aec_to_parallel_wrapper, parallel_to_aec
@@ -106,6 +106,27 @@ def _find_in_module(id: str, api: str) -> Callable[..., Any]:
         raise ConfigError(f"id: cannot import {path!r}: {reason}; {advice}") from error
     names = [attribute] if attribute else ["env", "parallel_env"] if api == "aec" else ["parallel_env", "env"]
     for name in names:
-        if make := getattr(module, name, None):
-            return make  # type: ignore[no-any-return]
+        make = getattr(module, name, None)
+        if make is not None:
+            return _checked_factory(make, name, id)
     raise ConfigError(f"id: module {path!r} has no {' or '.join(names)}")
+
+
+_KINDS = (AECEnv, ParallelEnv)
+#: Names that PettingZoo and its users give to functions that make an environment.
+_FACTORY_NAMES = ("env", "parallel_env", "raw_env", "make", "make_env")
+
+
+def _checked_factory(make: Any, name: str, id: str) -> Callable[..., Any]:
+    """Return what `id` names if it makes environments, which is decided before it is called.
+
+    Raises:
+        ConfigError: It is something else.
+    """
+    by_name = name in _FACTORY_NAMES and callable(make) and not isinstance(make, type)
+    if is_subclass(make, _KINDS) or by_name or (is_own_function(make) and returns(make, _KINDS)):
+        return make  # type: ignore[no-any-return]
+    raise ConfigError(
+        f"id: {id!r} makes no PettingZoo environment; expected a class derived from AECEnv or ParallelEnv, or a "
+        f"function named {', '.join(_FACTORY_NAMES)}, or annotated to return such a class"
+    )

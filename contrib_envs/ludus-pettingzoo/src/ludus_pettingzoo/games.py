@@ -29,7 +29,7 @@ def make_game(**options: Any) -> AecGame | ParallelGame:
     env = make_pettingzoo(config.id, config.options, api=config.api)
     if config.unwrap:
         env = remove_checks(env)
-    env = wrap(env, config.wrappers, id=config.id)
+    env = wrap(env, config.wrappers, id=config.id, kinds=(AECEnv, ParallelEnv))
     possible = getattr(env, "possible_agents", None)
     if not possible:
         raise ContractError(f"PettingZoo environment {config.id!r} has no possible_agents, which define the seats")

@@ -8,7 +8,6 @@ A game gives its outcome as one of these:
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Hashable, Mapping
 from statistics import mean
 from typing import Any
@@ -16,7 +15,7 @@ from typing import Any
 import numpy as np
 from attrs import define, field, frozen
 from ludus.errors import ConfigError, ContractError
-from ludus_copies import is_reached, sign_points, winner_points
+from ludus_copies import import_attribute, is_own_function, is_reached, sign_points, winner_points
 
 from ludus_pettingzoo.config import PettingZooConfig
 from ludus_pettingzoo.seating import Seating
@@ -135,9 +134,11 @@ def _game_rule(config: PettingZooConfig, seating: Seating, env: Any) -> OutcomeR
             points=lambda _record: reader.points(method()), description=f"the method {name!r} of the game gives it"
         )
     try:
-        function = getattr(importlib.import_module(kind), name)
+        function = import_attribute(config.outcome)
     except (ImportError, AttributeError) as error:
         raise ConfigError(f"outcome: cannot import {config.outcome!r}: {error}") from error
+    if not is_own_function(function):
+        raise ConfigError(f"outcome: {config.outcome!r} is no function of a game; expected one that takes the game")
     return OutcomeRule(
         points=lambda _record: reader.points(function(env)), description=f"the function {config.outcome} gives it"
     )

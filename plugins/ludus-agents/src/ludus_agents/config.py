@@ -15,5 +15,5 @@ _FILE = Check(
 class ModelConfig:
     """Options of the agent ``model``."""
 
-    file: str = option(check=_FILE, help="Model file, …/<hash>.safetensors, next to its manifest.")
+    file: str = option(check=_FILE, help="Model file, …/<hash>.safetensors, next to its manifest.", path="read")
     deterministic: bool = option(False, help="Whether to take the most likely actions instead of sampling.")

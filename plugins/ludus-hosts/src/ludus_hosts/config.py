@@ -32,4 +32,6 @@ class HostsConfig:
         tcp_address(),
         help="Address at which other machines can join; *: all addresses of this machine.",
     )
-    key: str = option("keys/run.key", help="Key file of the run with the keys that may join, made by `ludus keys`.")
+    key: str = option(
+        "keys/run.key", help="Key file of the run with the keys that may join, made by `ludus keys`.", path="read"
+    )

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from attrs import frozen
 from ludus.errors import WorkerError
+from ludus.trust import child_variables
 
 _PR_SET_PDEATHSIG = 1
 _POLL_S = 1.0
@@ -201,7 +202,7 @@ def launch(command: WorkerCommand) -> LocalProcess:
         with log_path.open("ab") as log:
             process = subprocess.Popen(  # noqa: S603 - a launcher starts given commands
                 list(command.argv),
-                env={**os.environ, **command.environment},
+                env={**os.environ, **child_variables(), **command.environment},
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,

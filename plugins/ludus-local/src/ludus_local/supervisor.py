@@ -109,7 +109,7 @@ class Supervisor:
 
     def _launch(self, spec: WorkerSpec) -> LocalProcess:
         module, *extra = self.modules.get(spec.name, ("ludus_local.worker",))
-        argv = [sys.executable, "-m", module, "--run", str(self.session.run_dir), "--name", spec.name]
+        argv = [sys.executable, "-P", "-m", module, "--run", str(self.session.run_dir), "--name", spec.name]
         argv += ["--threads", str(spec.threads), "--session", str(self.session.number + 1000 * self.restarts)]
         argv += ["--sockets", str(self.sockets), "--parent", str(os.getpid()), *extra]
         variables = {name: str(spec.threads) for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")}

@@ -11,4 +11,4 @@ from ludus.option import name
 class TensorBoardConfig:
     """Options of the sink ``tensorboard``."""
 
-    directory: str = option("tensorboard", name(), help="folder for event files, inside the run folder")
+    directory: str = option("tensorboard", name(), help="folder for event files, inside the run folder", path="write")
