@@ -93,6 +93,10 @@ class Session:
         stall_s: Seconds without a message after which a worker is restarted; a starting worker gets minutes.
         restarts: Restarts of one worker before the run is given up; see `ludus.recovery.RestartHistory`.
         print_line: Prints one line for the user.
+        log_mb: Largest size of the log of one worker, in MiB.
+        sampler_memory_mb: Memory of a sampler or evaluator and its children, in MiB, above which they are killed; 0:
+            their parts of 80 % of the memory.
+        sampler_processes: Largest number of processes of a sampler or evaluator.
     """
 
     run_dir: Path
@@ -100,6 +104,9 @@ class Session:
     stall_s: float
     restarts: int
     print_line: Callable[[str], None]
+    log_mb: float = 16.0
+    sampler_memory_mb: int = 0
+    sampler_processes: int = 1024
 
 
 class Link(Protocol):

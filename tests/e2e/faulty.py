@@ -3,6 +3,7 @@
 ``faulty`` is the counting game of the dummy plugin. After a number of ticks the configured fault occurs.
 """
 
+import os
 import time
 
 import numpy as np
@@ -39,7 +40,7 @@ class Faulty:
         self._game = Count(CountConfig(), num_matches=num_matches)
         self.spec = evolve(self._game.spec, name="faulty")
         self.num_matches, self.close = num_matches, self._game.close
-        self._config, self._ticks = config, 0
+        self._config, self._ticks, self._held = config, 0, []
 
     def _broken(self, fault):
         return self._config.fault == fault and self._ticks >= self._config.after_ticks
@@ -57,6 +58,13 @@ class Faulty:
             raise ZeroDivisionError("no board")
         while self._broken("hang"):
             time.sleep(0.01)
+        while self._broken("allocate"):
+            self._held.append(bytearray(2**20))
+        while self._broken("fork"):
+            if not os.fork():
+                time.sleep(60)
+        if self._broken("print"):
+            os.write(1, b"x" * 2**17)
         return self._spoiled(self._game.step(actions))
 
     def _spoiled(self, tick):

@@ -319,6 +319,28 @@ def test_hanging_environment_ends_the_run(ludus, install, toml, tmp_path):
     assert len(hung) == 2
 
 
+@pytest.mark.parametrize(
+    ("fault", "line"),
+    [
+        ("allocate", r"used \d[\d,]* MiB, more than run.sampler_memory_mb = 1,000; killed"),
+        ("fork", r"had \d+ processes, more than run.sampler_processes = 40; killed"),
+    ],
+)
+def test_environment_without_bounds_ends_the_run(ludus, install, toml, fault, line):
+    """The line names the worker, the limit and its option."""
+    path = faulty(toml, install, fault, sampler_memory_mb=1000, sampler_processes=40)
+    result = ludus("train", path, "--run", "run", "--workers", 1, timeout_s=60)
+    check_error(result, rf"error: sampler-0: {line} — 1 times within a minute; see run/logs/sampler-0\.log")
+
+
+def test_environment_that_prints_without_end_fills_no_disk(ludus, install, toml, tmp_path):
+    """The run goes on, and its logs keep their limit."""
+    path = faulty(toml, install, "print", log_mb=0.5, decisions=5000)
+    assert ludus("train", path, "--run", "run", "--workers", 1, "--set", "evaluation.final_matches=0").status == 0
+    logs = list((tmp_path / "run" / "logs").glob("sampler-0.log*"))
+    assert 2**17 < sum(log.stat().st_size for log in logs) <= 2**19
+
+
 def test_hanging_single_process_run_can_be_interrupted(install, toml, tmp_path, plugin_path):
     """The second Ctrl-C ends it at once."""
     path = faulty(toml, install, "hang")

@@ -55,6 +55,18 @@ class RunSection:
         "(sampler, evaluator) or an answer (service) in between, before the run fails.",
     )
     stall_s: float = option(60.0, at_least(1), help="Seconds without progress after which a worker is restarted.")
+    log_mb: float = option(
+        16.0, at_least(0.01), help="Size of the log of one worker in MiB; older output is dropped, and most of a flood."
+    )
+    sampler_memory_mb: int = option(
+        0,
+        at_least(0),
+        help="Memory of one sampler or evaluator with its child processes, in MiB; above it they are killed, and it is "
+        "restarted; 0: its part of 80 % of the memory of the machine or container.",
+    )
+    sampler_processes: int = option(
+        1024, at_least(1), help="Processes of one sampler or evaluator; with more, they are killed and it is restarted."
+    )
 
 
 @frozen(kw_only=True)

@@ -158,6 +158,9 @@ class RunSession:
             stall_s=config.run.stall_s,
             restarts=config.run.restarts,
             print_line=self.print_line,
+            log_mb=config.run.log_mb,
+            sampler_memory_mb=config.run.sampler_memory_mb,
+            sampler_processes=config.run.sampler_processes,
         )
         return launcher.launch(session, plan_workers(config, launcher.cores, num_teams=self.context.spec.num_teams))
 

@@ -18,8 +18,11 @@ from attrs import frozen
 from ludus.errors import WorkerError
 from ludus.trust import child_variables
 
+from ludus_local.logs import LogPipe, RotatingLog
+
 _PR_SET_PDEATHSIG = 1
 _POLL_S = 1.0
+_DRAIN_S = 0.5  # for the last output of a process; its children may keep the pipe open
 _TITLE_BYTES = 15  # limit of the kernel
 _CGROUP = Path("/sys/fs/cgroup")
 _OPEN_FILES = 65_536  # some systems report no limit and reject large ones
@@ -139,20 +142,27 @@ class WorkerCommand:
         name: Unique name (``"sampler-0"``), shown in `ps`.
         argv: The command line.
         environment: Environment variables to add.
-        log_path: File to which its standard output and error are appended.
+        log_path: File to which its standard output and error are appended, and those of its children.
+        log_bytes: Limit of that file and the one before it.
     """
 
     name: str
     argv: Sequence[str]
     environment: Mapping[str, str]
     log_path: str
+    log_bytes: int = 16 * 2**20
 
 
 class LocalProcess:
-    """A child process in a session of its own."""
+    """A child process in a session of its own.
 
-    def __init__(self, process: subprocess.Popen[bytes]) -> None:
-        self._process = process
+    Args:
+        process: The process.
+        log: Its output.
+    """
+
+    def __init__(self, process: subprocess.Popen[bytes], log: LogPipe) -> None:
+        self._process, self._log = process, log
 
     @property
     def pid(self) -> int:
@@ -164,6 +174,8 @@ class LocalProcess:
         if self._process.returncode is None and _has_ended(self._process.pid):
             with suppress(OSError):
                 os.killpg(self._process.pid, signal.SIGKILL)  # the id is not reused before `poll` below
+            self._process.wait()
+            self._log.drain(_DRAIN_S)
         return self._process.poll()
 
     def terminate(self) -> None:
@@ -199,15 +211,19 @@ def launch(command: WorkerCommand) -> LocalProcess:
     log_path = Path(command.log_path)
     try:
         log_path.parent.mkdir(exist_ok=True)
-        with log_path.open("ab") as log:
+        log_path.open("ab").close()
+        pipe = LogPipe(RotatingLog(log_path, command.log_bytes))
+        try:
             process = subprocess.Popen(  # noqa: S603 - a launcher starts given commands
                 list(command.argv),
                 env={**os.environ, **child_variables(), **command.environment},
                 stdin=subprocess.DEVNULL,
-                stdout=log,
+                stdout=pipe.write_end,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
+        finally:
+            os.close(pipe.write_end)
     except OSError as error:
         raise WorkerError(f"worker {command.name} could not be started: {error}") from error
-    return LocalProcess(process)
+    return LocalProcess(process, pipe)

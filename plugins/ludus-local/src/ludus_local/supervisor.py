@@ -15,6 +15,7 @@ from ludus.recovery import RestartHistory
 from ludus.wire import Activity
 
 from ludus_local.activities import Activities
+from ludus_local.limits import ResourceLimits, ResourceWatchdog
 from ludus_local.process import (
     LocalProcess,
     WorkerCommand,
@@ -33,6 +34,8 @@ _LAST_MESSAGE_S = 0.5  # after the end of a process its last message may still b
 _TRACEBACK_S = 0.5  # for a hanging worker to write its traceback to the log
 _ORPHAN_TIMEOUT_S = 2.0  # for workers that stop and may be waiting for a service that has ended
 _COMPUTING = ("learner-", "helper-", "service-", "sampler-")  # always; evaluators and gateways only at times
+_LIMITED = ("sampler-", "evaluator-")  # they run games, which may allocate and fork without bound
+_MEMORY_SHARE = 0.8  # of the machine, for all of these together by default
 _WAIT_POLICIES = {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME"}  # set by users who decide themselves
 
 
@@ -91,6 +94,8 @@ class Supervisor:
         default=Factory(lambda self: Activities(self.session.stall_s, self.session.print_line), takes_self=True),
     )
 
+    _watchdog: ResourceWatchdog | None = field(init=False, default=None)
+
     # -- start -------------------------------------------------------------------------------------------------
 
     def start(self, specs: Sequence[WorkerSpec]) -> None:
@@ -103,6 +108,7 @@ class Supervisor:
         allow_open_files()
         (self.session.run_dir / "logs").mkdir(exist_ok=True)
         self._wait_policy = _choose_wait_policy(specs, self.session.print_line)
+        self._watchdog = ResourceWatchdog(_limits(self.session, specs))
         for spec in specs:
             history = RestartHistory(self.session.restarts)
             self._workers[spec.name] = _SupervisedProcess(spec, self._launch(spec), time.monotonic(), history)
@@ -115,7 +121,12 @@ class Supervisor:
         variables = {name: str(spec.threads) for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")}
         variables |= self._wait_policy
         log = str(self._log(spec.name))
-        return self.launch(WorkerCommand(name=spec.name, argv=argv, environment=variables, log_path=log))
+        size = int(self.session.log_mb * 2**20)
+        command = WorkerCommand(name=spec.name, argv=argv, environment=variables, log_path=log, log_bytes=size)
+        process = self.launch(command)
+        if self._watchdog is not None and spec.name.startswith(_LIMITED):
+            self._watchdog.watch(spec.name, process.pid)
+        return process
 
     def _log(self, name: str) -> Path:
         return self.session.run_dir / "logs" / f"{name}.log"
@@ -210,7 +221,8 @@ class Supervisor:
         worker.ended_s = worker.ended_s or now_s
         if status >= 0 and name not in errors and now_s - worker.ended_s < _LAST_MESSAGE_S:
             return ""
-        return errors.pop(name, "") or _describe_exit(status)
+        excess = "" if self._watchdog is None else self._watchdog.take_reason(name)
+        return excess or errors.pop(name, "") or _describe_exit(status)
 
     def _restart(self, worker: _SupervisedProcess, reason: str, now_s: float) -> None:
         name = worker.spec.name
@@ -242,6 +254,8 @@ class Supervisor:
             self.session.print_line(f"{name}: {_describe_exit(status)}{stopping}; see {self._log(name)}")
             self._workers[name].reported = True
         self._kill(self.alive)
+        if self._watchdog is not None:
+            self._watchdog.close()
         return killed
 
     @property
@@ -271,6 +285,13 @@ class Supervisor:
         """Return whether all awaited workers may be waiting for a service that has ended; learners use none."""
         ended = self._services.keys() - self.alive
         return bool(ended) and not any(name.startswith("learner-") for name in awaited)
+
+
+def _limits(session: Session, specs: Sequence[WorkerSpec]) -> ResourceLimits:
+    """Return the limits of every sampler and evaluator."""
+    limited = sum(spec.name.startswith(_LIMITED) for spec in specs)
+    memory = session.sampler_memory_mb * 2**20 or int(_MEMORY_SHARE * memory_bytes() / max(limited, 1))
+    return ResourceLimits(memory_bytes=memory, processes=session.sampler_processes)
 
 
 def is_service(name: str) -> bool:
