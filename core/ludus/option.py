@@ -177,11 +177,16 @@ def one_of(*choices: str) -> Check:
     return Check("one of " + ", ".join(choices), lambda value: value in choices, choices)
 
 
-def each(check: Check) -> Check:
-    """Accept a non-empty sequence all of whose items pass `check`."""
+def each(check: Check, *, least: int = 1, most: int | None = None) -> Check:
+    """Accept a sequence of `least` to `most` items that all pass `check`; of at least one item if `most` is None."""
+    amount = "at least one item" if most is None else f"{least} to {most} items"
     return Check(
-        f"a list of at least one item, each {check.expected}",
-        lambda value: isinstance(value, Sequence) and len(value) > 0 and all(map(check.accepts, value)),
+        f"a list of {amount}, each {check.expected}",
+        lambda value: (
+            isinstance(value, Sequence)
+            and least <= len(value) <= (len(value) if most is None else most)
+            and all(map(check.accepts, value))
+        ),
     )
 
 

@@ -63,3 +63,33 @@ def test_options_reject_more_than_64_bits(option):
     """SQLite and NumPy integers have 64 bits."""
     for form in (2**63, [2**63], [2**63, 2**63], {"a": 2**63}):
         assert refused(*OPTIONS[option], form)
+
+
+#: Options that count something over a run, or time. They size no allocation, so that they have no upper bound.
+COUNTS = {
+    *("capacity", "enough_matches", "recent_models", "long_models", "pool_matches", "pool_budget", "prior_matches"),
+    *("decisions", "least_decisions", "most_decisions", "epsilon_decisions", "freeze_every_decisions", "every_matches"),
+    *("max_ticks", "tick_limit", "target_update_steps", "exploiters_after", "restarts", "seed", "max_staleness"),
+    *("opponent_cache_mb", "cache_mb", "deadline_ms", "candidates", "top"),
+    *("ScenariosConfig.models", "ResetConfig.models", "CombineConfig.widths", "TeamAgentConfig.widths"),
+    "Modifier.parameters",  # the scenario checks them
+}
+
+
+@pytest.mark.parametrize("option", sorted(OPTIONS))
+def test_options_that_size_an_allocation_are_bounded(option):
+    """A mistake such as 10^11 is reported before memory is allocated."""
+    cls, name = OPTIONS[option]
+    kind = attrs.fields_dict(attrs.resolve_types(cls))[name].type
+    if int in parts(kind) and not {name, f"{cls.__name__}.{name}"} & COUNTS:
+        for form in (10**11, [10**11], [8, 10**11], {"a": 10**11}):
+            assert refused(cls, name, form)
+
+
+@pytest.mark.parametrize("option", sorted(OPTIONS))
+def test_lists_of_sizes_are_bounded(option):
+    """A network of 100,000 layers is a mistake."""
+    cls, name = OPTIONS[option]
+    kind = attrs.fields_dict(attrs.resolve_types(cls))[name].type
+    if get_args(kind)[:1] == (int,) and f"{cls.__name__}.{name}" not in COUNTS:
+        assert refused(cls, name, [8] * 1000)

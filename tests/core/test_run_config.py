@@ -467,7 +467,7 @@ def test_select_components_with_mistakes(plugins):
     [
         ("run.seed=x", "run.seed: expected an integer, got 'x'"),
         ("run.seed=1.5", "run.seed: expected an integer, got 1.5"),
-        ("run.workers=-1", "run.workers: expected a whole number ≥ 0, got -1"),
+        ("run.workers=-1", "run.workers: expected a whole number from 0 to 10000, got -1"),
         ("run.wrokers=1", "run.wrokers: unknown key — did you mean 'workers'?"),
         ("run.launcher=3", "run.launcher: expected a string, got 3"),
         ("runs.seed=1", "runs: unknown section — did you mean 'run'?"),
@@ -476,7 +476,7 @@ def test_select_components_with_mistakes(plugins):
         ("players.main=3", "players.main: expected a table, got 3"),
         ("run.learner_threads=9999", "run.learner_threads: expected a number in [0, 1024], got 9999"),
         ("sampling.fixture_matches=9223372036854775808", "sampling.fixture_matches: expected an integer of at most 64"),
-        ("sampling.matches=0", "sampling.matches: expected a number ≥ 1, got 0"),
+        ("sampling.matches=0", "sampling.matches: expected a whole number from 1 to 1000000, got 0"),
         ("environment.name=7", "environment.name: expected the name of an installed environment, got 7"),
         ("environment.nmae=7", "environment.nmae: unknown key — did you mean 'name'?"),
         ("players.main.algoritm=algo", "players.main.algoritm: unknown key — did you mean 'algorithm'?"),
@@ -734,3 +734,38 @@ def test_clashing_component(plugins):
 def test_default_matches_per_fixture(given, matches):
     """A fixture has four matches per row; it fills at most all rows."""
     assert SamplingSection(**given).matches_per_fixture == matches
+
+
+@pytest.mark.parametrize(
+    ("change", "line"),
+    [
+        ({"players": {"main": {"k": {f"k{i}": 1 for i in range(300_000)}}}}, "keys in a table, got 300,000"),
+        ({f"k{i}": 1 for i in range(300_000)}, "top level: expected at most 10,000 keys in a table, got 300,001"),
+        ({"environment": {"name": "game", "game": {"width": [1] * 100_000}}}, "items in a list, got 100,000"),
+    ],
+)
+def test_impossible_sizes_are_one_line(plugins, change, line):
+    """They are found before anything else is read."""
+    with pytest.raises(ConfigError) as caught:
+        parse_config({"run": {}, **change}, source="run.toml", plugins=plugins)
+    assert len(caught.value.problems) == 1
+    assert line in caught.value.problems[0]
+
+
+def test_too_many_players_are_one_line(plugins):
+    """None of them is read."""
+    players = {f"p{i}": {"algorithm": "nope"} for i in range(5000)}
+    lines = problems(plugins, data={**MINIMAL, "players": players})
+    assert "players: expected at most 1,000 players, got 5,000" in lines
+    assert len(lines) == 1
+
+
+def test_many_mistakes_are_summarized(plugins):
+    """By table, and in the whole file."""
+    lines = problems(plugins, *(f"run.k{i}=1" for i in range(500)))
+    assert len(lines) == 21
+    assert lines[-1].endswith("run: 480 more unknown keys")
+    players = {f"p{i}": {"algorithm": "nope", "matchmaker": "nope"} for i in range(900)}
+    lines = problems(plugins, data={**MINIMAL, "players": players})
+    assert len(lines) == 101
+    assert lines[-1] == "1,700 more problems"

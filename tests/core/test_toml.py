@@ -222,3 +222,10 @@ def test_other_types_are_errors():
     """Values without a TOML form raise an error."""
     with pytest.raises(TypeError, match="object"):
         write_toml({"x": object()})
+
+
+def test_long_files_are_not_parsed(tmp_path):
+    """Parsing takes seconds for every few megabytes."""
+    (tmp_path / "run.toml").write_text("a = 1\n" * 200_000)
+    with pytest.raises(ConfigError, match=r"run.toml: expected a file of at most 1,000,000 characters"):
+        read_toml(tmp_path / "run.toml")

@@ -24,12 +24,14 @@ from ludus._config.sections import (
     SamplingSection,
 )
 from ludus._config.structuring import Problem
-from ludus._config.toml import apply_overrides, read_toml
+from ludus._config.toml import apply_overrides, find_large, read_toml
 from ludus._plugins.manager import Plugins
+from ludus.errors import ConfigError
 from ludus.option import name, option
 from ludus.printing import did_you_mean
 from ludus.trust import NO_FILE, ConfigSource
 
+_MOST_PARTICIPANTS = 1000
 _SECTIONS = ("run", "environment", "sampling", "players", "anchors", "league", "evaluation", "metrics")
 
 
@@ -69,6 +71,8 @@ def parse_config(
     Raises:
         ConfigError: With one line for every mistake.
     """
+    if too_large := [f"{source}:{problem}" for problem in find_large(data)]:
+        raise ConfigError(*too_large)
     reader = ConfigReader(plugins, f"{source}:", overrides, origin=origin)
     for key in data:
         if key not in _SECTIONS:
@@ -203,9 +207,19 @@ def _read_environment(section: SectionReader) -> SelectedComponent | None:
     return environment
 
 
+def _limited(reader: ConfigReader, section: str, data: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the tables of players or anchors; too many are a problem, and none are read."""
+    tables = reader.section(data, section).table
+    if len(tables) <= _MOST_PARTICIPANTS:
+        return tables
+    text = f"expected at most {_MOST_PARTICIPANTS:,} {section}, got {len(tables):,}"
+    reader.problems.append(Problem((section,), text))
+    return {}
+
+
 def _read_players(reader: ConfigReader, data: Mapping[str, Any]) -> dict[str, PlayerConfig]:
-    tables = reader.section(data, "players").table
-    if not tables:
+    tables = _limited(reader, "players", data)
+    if not data.get("players"):
         reader.problems.append(Problem(("players",), "missing; expected at least one table [players.NAME]"))
     players = {}
     for player in tables:
@@ -231,7 +245,7 @@ def _read_anchors(
     reader: ConfigReader, data: Mapping[str, Any], environment: SelectedComponent | None
 ) -> dict[str, AnchorConfig]:
     anchors = {}
-    tables = reader.section(data, "anchors").table
+    tables = _limited(reader, "anchors", data)
     for anchor in tables:
         if _is_misspelt_override(reader, "anchors", tables, anchor, required_key="agent"):
             continue

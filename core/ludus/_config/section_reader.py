@@ -27,6 +27,8 @@ from ludus.trust import NO_FILE, ConfigSource
 
 S = TypeVar("S")
 
+_MOST_LINES = 100  # problems that are reported
+
 
 @frozen(kw_only=True)
 class SelectedComponent:
@@ -93,7 +95,9 @@ class ConfigReader:
         """
         if self.problems:
             overridden = self._override_paths
-            raise ConfigError(*dict.fromkeys(self._line(problem, overridden) for problem in self.problems))
+            lines = list(dict.fromkeys(self._line(problem, overridden) for problem in self.problems))
+            rest = [f"{len(lines) - _MOST_LINES:,} more problems"] if len(lines) > _MOST_LINES else []
+            raise ConfigError(*lines[:_MOST_LINES], *rest)
 
     def _line(self, problem: Problem, override_paths: Sequence[list[str]]) -> str:
         is_override = any(all(a == b for a, b in zip(problem.path, key, strict=False)) for key in override_paths)
@@ -203,9 +207,9 @@ class SectionReader:
 
     def _explain(self, problem: Problem) -> Problem:
         """Add the owner of an unknown option, or the component that an unknown table configures, to a problem."""
-        key = str(problem.path[0])
         if not problem.text.startswith("unknown key"):
             return problem
+        key = str(problem.path[0])
         if owner := self._owner(lambda options: key in options):
             table = ".".join((*self.path, owner))
             return evolve(problem, text=f"unknown key: it is an option of {owner!r} — write it into [{table}]")

@@ -18,7 +18,7 @@ from attrs import field, frozen
 
 from ludus._config.section_reader import ConfigReader, SectionReader, SelectedComponent
 from ludus._plugins.manager import Plugins
-from ludus.option import Check, at_least, between, name, option, optional
+from ludus.option import at_least, between, name, option, optional, whole
 
 DEFAULT_RATING = "elo"
 _MAX_EVALUATION_MATCHES = 64  # by default; more would play more matches at once than most ratings need
@@ -34,7 +34,7 @@ class RunSection:
     decisions: int = option(0, at_least(0), help="Limit of trained decisions over all players; 0: none.")
     workers: int | None = option(
         None,
-        optional(Check("a whole number ≥ 0", at_least(0).accepts)),
+        optional(whole(0, 10_000)),
         help="Sampler processes; 0: everything in one process, deterministic; unset: the cores that learners leave.",
     )
     learner_threads: int = option(
@@ -73,14 +73,14 @@ class RunSection:
 class SamplingSection:
     """``[sampling]``: how matches are played and recorded."""
 
-    matches: int = option(128, at_least(1), help="Matches that one sampler steps at once (B).")
+    matches: int = option(128, whole(1, 1_000_000), help="Matches that one sampler steps at once (B).")
     fixture_matches: int = option(
-        0, at_least(0), help="Matches per fixture; 0: four times the rows that the fixture fills."
+        0, whole(0, 10**9), help="Matches per fixture; 0: four times the rows that the fixture fills."
     )
-    rows_per_fixture: int = option(64, at_least(1), help="Rows of a batch that one fixture fills.")
+    rows_per_fixture: int = option(64, whole(1, 1_000_000), help="Rows of a batch that one fixture fills.")
     credits: int = option(
         2,
-        at_least(1),
+        whole(1, 10_000),
         help="Blocks of segments that a sampler may have in flight to a learner; more if an update needs more of "
         "them, fewer if they would exceed max_staleness.",
     )
@@ -171,17 +171,17 @@ class EvaluationSection:
 
     enabled: bool = option(True, help="Whether rating matches are played.")
     matches: int = option(
-        0, at_least(0), help="Matches that one evaluator steps at once; 0: as many as a sampler, at most 64."
+        0, whole(0, 1_000_000), help="Matches that one evaluator steps at once; 0: as many as a sampler, at most 64."
     )
     share: float = option(0.0, at_least(0), help="Maximum of rating matches per training match; 0: no limit.")
     fixture_matches: int = option(
         20,
-        at_least(1),
+        whole(1, 10**9),
         help="Matches per rating fixture; in a game of one role, so many for each rotation of the teams.",
     )
     final_matches: int = option(
         200,
-        at_least(0),
+        whole(0, 1_000_000),
         help="Matches at the end of the run between each newest model and each anchor and some earlier models.",
     )
     matchmaker: SelectedComponent | None = option(

@@ -21,6 +21,8 @@ from ludus.printing import did_you_mean
 
 T = TypeVar("T")
 
+_MOST_UNKNOWN = 20  # unknown keys of one table that are reported by name
+
 
 @attrs.frozen
 class Problem:
@@ -93,7 +95,11 @@ def _init_fields(cls: type[Any], exclude: Container[str]) -> dict[str, attrs.Att
 
 def _unknown_keys(table: Mapping[str, Any], cls: type[Any], fields: Mapping[str, object]) -> list[Problem]:
     options = [f.alias for f in attrs.fields(cls) if f.alias in fields or f.metadata]
-    return [Problem((key,), f"unknown key{hint_for_key(key, options)}") for key in table if key not in fields]
+    unknown = [key for key in table if key not in fields]
+    problems = [Problem((key,), f"unknown key{hint_for_key(key, options)}") for key in unknown[:_MOST_UNKNOWN]]
+    if len(unknown) > _MOST_UNKNOWN:
+        problems.append(Problem((), f"{len(unknown) - _MOST_UNKNOWN:,} more unknown keys"))
+    return problems
 
 
 def _structure_field(value: object, attribute: attrs.Attribute[Any]) -> Any:

@@ -6,7 +6,7 @@ import copy
 import os
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -16,6 +16,8 @@ from ludus.errors import ConfigError
 Table: TypeAlias = "dict[str, Any]"
 
 _MAX_DEPTH = 32
+_MAX_BYTES = 1_000_000  # tomllib reads a few MB/s
+_MAX_ITEMS = 10_000
 _LINE = re.compile(r"(.*) \(at line (\d+), column \d+\)\Z", re.DOTALL)
 
 
@@ -29,7 +31,10 @@ def read_toml(path: str | Path) -> Table:
         file = Path(os.path.realpath(path))  # resolves /dev/stdin, which a shell may pipe into
         if file.is_fifo() or file.is_char_device():
             raise ConfigError(f"{path}: is not a regular file; expected a TOML file")
-        text = Path(path).read_text(encoding="utf-8-sig")  # skips a byte-order mark
+        with Path(path).open(encoding="utf-8-sig") as stream:  # skips a byte-order mark
+            text = stream.read(_MAX_BYTES + 1)
+        if len(text) > _MAX_BYTES:
+            raise ConfigError(f"{path}: expected a file of at most {_MAX_BYTES:,} characters")
     except FileNotFoundError:
         raise ConfigError(f"{path}: no such file") from None
     except OSError as error:
@@ -71,6 +76,18 @@ def _loads(text: str) -> Table:
 def _depth(value: Any) -> int:
     inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
     return 1 + max(map(_depth, inner), default=0)
+
+
+def find_large(value: Any, path: str = "") -> Iterator[str]:
+    """Yield one line for every table and list of too many items within plain values, by its path."""
+    if not isinstance(value, Mapping | list | tuple):
+        return
+    if len(value) > _MAX_ITEMS:
+        noun = "keys in a table" if isinstance(value, Mapping) else "items in a list"
+        yield f"{path or 'top level'}: expected at most {_MAX_ITEMS:,} {noun}, got {len(value):,}"
+        return
+    for key, inner in value.items() if isinstance(value, Mapping) else enumerate(value):
+        yield from find_large(inner, f"{path}.{key}" if path else str(key))
 
 
 def apply_overrides(data: Mapping[str, Any], overrides: Sequence[str]) -> Table:

@@ -90,11 +90,11 @@ def test_tables_of_privileged_leaves_become_privileged_encoders():
         ("[vectors.hero]", ("vectors", "hero", "leaves"), "missing"),
         ("[vectors.hero]\nleaves = []", ("vectors", "hero", "leaves"), "at least one item"),
         ("[images.map]\nleaf = 'map'\nkind = 'resnet'", ("images", "map", "kind"), "one of residual, conv"),
-        ("[entities.mice]\nleaf = 'mice'\nhidden = [0]", ("entities", "mice", "hidden"), "each a number ≥ 1"),
+        ("[entities.mice]\nleaf = 'mice'\nhidden = [0]", ("entities", "mice", "hidden"), "each a whole number from 1"),
         ("['vectors']\n'a.b' = {leaves = ['hero']}", ("vectors",), "letters, digits, _ and -"),
         ("core = 'transformer'", ("core",), "one of none, lstm, gru"),
-        ("torso = [8, -1]", ("torso",), "a list of numbers ≥ 1, which may be empty"),
-        ("[[attention]]\nlabel = -1\nentities = ['mice']", ("attention", 0, "label"), "a number ≥ 0"),
+        ("torso = [8, -1]", ("torso",), "a list of 0 to 256 items, each a whole number from 1"),
+        ("[[attention]]\nlabel = -1\nentities = ['mice']", ("attention", 0, "label"), "a whole number from 0"),
     ],
 )
 def test_wrong_option_raises(text, place, problem):
@@ -191,5 +191,5 @@ def test_network_without_actions_ignores_attention(heads):
 
 def test_parts_are_validated_in_python_too():
     """Without a file."""
-    with pytest.raises(ValueError, match="at least one item"):
+    with pytest.raises(ValueError, match="a list of 1 to 256 items"):
         EntityPart(leaf="mice", hidden=())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from attrs import frozen
-from ludus.option import Presets, above, at_least, between, option
+from ludus.option import Presets, above, at_least, between, option, whole
 from ludus_ppo.config import PPOConfig
 
 _SHARE = between(0.0, 1.0, open="low")
@@ -36,7 +36,7 @@ class RNDPPOConfig(PPOConfig):
     predictor_share: float = option(
         0.25, _SHARE, help="share of the decisions of a minibatch that the predictor learns from; (0, 1]"
     )
-    rnd_features: int = option(64, at_least(1), help="outputs of predictor and target; ≥ 1")
+    rnd_features: int = option(64, whole(1, 65_536), help="outputs of predictor and target; ≥ 1")
     observation_clip: float = option(
         5.0, above(0), help="largest absolute value of what predictor and target read, after normalization; > 0"
     )

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from attrs import frozen
-from ludus.option import Check, at_least, import_paths, name, one_of, option, optional, table, text
+from ludus.option import Check, at_least, import_paths, name, one_of, option, optional, table, text, whole
 from ludus.trust import Imports, modules_of
 
 _RETURN = optional(Check("a number", at_least(float("-inf")).accepts))
@@ -40,7 +40,7 @@ class GymnasiumConfig:
         lasting=True,
         imports=Imports(modules=modules_of, libraries=LIBRARIES),
     )
-    workers: int = option(0, at_least(0), help="processes that share the matches; 0 plays them one after another")
+    workers: int = option(0, whole(0, 1024), help="processes that share the matches; 0 plays them one after another")
     vectorized: str = option(
         "auto",
         one_of("auto", "series", "native"),

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from attrs import frozen
-from ludus.option import Check, above, at_least, one_of, option
+from ludus.option import Check, above, at_least, one_of, option, whole
 
 _GAME = Check(
     'an OpenSpiel game such as "kuhn_poker" or "leduc_poker(players=2)"',
@@ -38,7 +38,7 @@ class OpenSpielConfig:
         help="players of each role, by number from 0: { first = [0], second = [1] }; empty: one role, player, for all",
         lasting=True,
     )
-    workers: int = option(0, at_least(0), help="processes that share the matches; 0 plays them one after another")
+    workers: int = option(0, whole(0, 1024), help="processes that share the matches; 0 plays them one after another")
     max_ticks: int = option(0, at_least(0), help="ticks after which matches are truncated; 0 leaves it to the rules")
     time_limit: str = option(
         "truncates",
@@ -51,16 +51,16 @@ class OpenSpielConfig:
 class MCTSConfig:
     """Options of the agent ``openspiel-mcts``: UCT with random rollouts, OpenSpiel's own."""
 
-    simulations: int = option(100, at_least(1), help="simulations per decision; ≥ 1")
-    rollouts: int = option(1, at_least(1), help="random matches played out from each new leaf; ≥ 1")
+    simulations: int = option(100, whole(1, 10**6), help="simulations per decision; ≥ 1")
+    rollouts: int = option(1, whole(1, 10**6), help="random matches played out from each new leaf; ≥ 1")
     uct_c: float = option(2.0, above(0), help="weight of exploration, in utilities; > 0")
     solve: bool = option(True, help="positions whose value is proven count as solved")
-    max_memory_mb: int = option(256, at_least(1), help="greatest size of the tree in MiB; ≥ 1")
+    max_memory_mb: int = option(256, whole(1, 10**6), help="greatest size of the tree in MiB; ≥ 1")
 
 
 @frozen(kw_only=True)
 class CFRConfig:
     """Options of the agent ``openspiel-cfr``: the average policy of counterfactual regret minimization."""
 
-    iterations: int = option(100, at_least(1), help="passes over the game tree at construction; ≥ 1")
+    iterations: int = option(100, whole(1, 10**6), help="passes over the game tree at construction; ≥ 1")
     variant: str = option("cfr+", one_of("cfr", "cfr+"), help="cfr, or cfr+, which converges faster")

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from attrs import frozen
-from ludus.option import Check, at_least, import_paths, name, one_of, option, optional, table, text
+from ludus.option import Check, at_least, import_paths, name, one_of, option, optional, table, text, whole
 from ludus.trust import Imports, modules_of
 
 #: Packages of games and wrappers for PettingZoo that any run file may name.
@@ -72,7 +72,7 @@ class PettingZooConfig:
         lasting=True,
         imports=Imports(modules=modules_of, libraries=LIBRARIES),
     )
-    workers: int = option(0, at_least(0), help="processes that share the matches; 0 plays them one after another")
+    workers: int = option(0, whole(0, 1024), help="processes that share the matches; 0 plays them one after another")
     max_ticks: int = option(
         0, at_least(0), help="ticks after which to truncate matches; 0 leaves it to the environment"
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from attrs import frozen
-from ludus.option import at_least, one_of, option
+from ludus.option import at_least, one_of, option, whole
 
 
 @frozen(kw_only=True)
@@ -18,8 +18,10 @@ class ServerConfig:
     )
     precision: str = option("fp32", one_of("fp32", "bf16"), help="precision of products on cuda; cpu: fp32")
     max_rows: int = option(
-        1024, at_least(1), help="rows at which a micro-batch is evaluated at once; larger requests are not split"
+        1024,
+        whole(1, 1_000_000),
+        help="rows at which a micro-batch is evaluated at once; larger requests are not split",
     )
     deadline_ms: int = option(1, at_least(0), help="longest wait after the first request of a micro-batch, in ms")
-    threads: int = option(1, at_least(1), help="torch threads of the server")
+    threads: int = option(1, whole(1, 1024), help="torch threads of the server")
     cache_mb: int = option(512, at_least(1), help="size limit of unused models, in MiB")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from attrs import frozen
-from ludus.option import Check, at_least, between, finite, one_of, option
+from ludus.option import Check, at_least, between, finite, one_of, option, whole
 
 _LEAVES = "Names of the observation leaves to change; empty: all leaves of a supported kind."
 
@@ -120,7 +120,7 @@ class AgentWithInterfacesConfig:
 class FrameStackConfig:
     """Options of ``frame-stack``."""
 
-    frames: int = option(4, at_least(1), help="Number of stacked observations, the newest included.")
+    frames: int = option(4, whole(1, 1024), help="Number of stacked observations, the newest included.")
 
 
 @frozen(kw_only=True)
@@ -128,7 +128,7 @@ class MergeLabelsConfig:
     """Options of ``merge-labels``."""
 
     max_choices: int = option(
-        10_000, at_least(1), help="Limit on the number of choices of the merged label.", learning=True
+        10_000, whole(1, 1_000_000), help="Limit on the number of choices of the merged label.", learning=True
     )
 
 

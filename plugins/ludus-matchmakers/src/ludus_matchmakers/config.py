@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 from attrs import frozen
-from ludus.option import Check, Presets, above, at_least, between, name, one_of, option
+from ludus.option import Check, Presets, above, at_least, between, name, one_of, option, whole
 
 #: SHMP, LHMP, SMP, DPMP and DMMP [DIS §3.1].
 DIS_POOLS = ("own", "own/long", "own/superior", "policies", "methods")
@@ -228,7 +228,7 @@ class NashConfig(MatchmakerConfig):
     pools: tuple[str, ...] = option((), help=_POOLS)
     models: int = option(
         50,
-        at_least(1),
+        whole(1, 1000),
         help="Newest models of each side, over all pools, that the empirical game is made of, besides anchors.",
     )
     prior_matches: float = option(

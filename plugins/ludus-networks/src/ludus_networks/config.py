@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import ClassVar
 
 from attrs import frozen
-from ludus.option import Check, Presets, above, at_least, each, one_of, option
+from ludus.option import Check, Presets, above, each, one_of, option, whole
 
 _ACTIVATIONS = one_of("tanh", "relu", "leaky_relu")
 _SCALE = "divide 8-bit Box leaves by their largest absolute bound (bytes become 0 to 1, boards stay as is)"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 
 
-def _is_sizes(value: object) -> bool:
-    return isinstance(value, Sequence) and all(at_least(1).accepts(units) for units in value)
-
-
-_SIZES = Check("a list of numbers ≥ 1, which may be empty", _is_sizes)
+#: Limits far above any useful network, so that a mistake is reported before memory is allocated.
+_MOST_UNITS, _MOST_LAYERS, _MOST_PARTS, _MOST_CELLS = 65_536, 256, 256, 1024
+_UNITS = whole(1, _MOST_UNITS)
+_CELLS = whole(1, _MOST_CELLS)
+_LAYERS = each(_UNITS, most=_MOST_LAYERS)
+_SIZES = each(_UNITS, least=0, most=_MOST_LAYERS)
 _PARTS = Check(
-    "tables whose names are made of letters, digits, _ and -",
-    lambda value: isinstance(value, Mapping) and all(_NAME.fullmatch(name) for name in value),
+    f"at most {_MOST_PARTS} tables whose names are made of letters, digits, _ and -",
+    lambda value: (
+        isinstance(value, Mapping) and len(value) <= _MOST_PARTS and all(_NAME.fullmatch(name) for name in value)
+    ),
 )
 
 
@@ -34,9 +37,7 @@ class MLPConfig:
         "minimax-tictactoe": {"hidden": (64, 64)},
     }
 
-    hidden: tuple[int, ...] = option(
-        (256, 256), each(at_least(1)), help="units of the hidden layers, first to last; ≥ 1 each"
-    )
+    hidden: tuple[int, ...] = option((256, 256), _LAYERS, help="units of the hidden layers, first to last; ≥ 1 each")
     activation: str = option("tanh", _ACTIVATIONS, help="activation after every hidden layer: tanh, relu, leaky_relu")
     separate_critic: bool = option(
         False, help="critic heads have their own hidden layers instead of sharing the policy's"
@@ -48,13 +49,11 @@ class MLPConfig:
 class ConvConfig:
     """Convolutions over channel-last leaves ``[height, width, channels]``, then hidden layers."""
 
-    channels: tuple[int, ...] = option(
-        (32, 64), each(at_least(1)), help="channels of the convolutions, first to last; ≥ 1 each"
-    )
-    kernel: int = option(3, at_least(1), help="side of the square kernels in cells; ≥ 1; odd keeps the board's size")
-    stride: int = option(1, at_least(1), help="step of the kernels in cells; ≥ 1; 2 halves images at every convolution")
+    channels: tuple[int, ...] = option((32, 64), _LAYERS, help="channels of the convolutions, first to last; ≥ 1 each")
+    kernel: int = option(3, _CELLS, help="side of the square kernels in cells; ≥ 1; odd keeps the board's size")
+    stride: int = option(1, _CELLS, help="step of the kernels in cells; ≥ 1; 2 halves images at every convolution")
     hidden: tuple[int, ...] = option(
-        (128,), each(at_least(1)), help="units of the hidden layers after the convolutions; ≥ 1 each"
+        (128,), _LAYERS, help="units of the hidden layers after the convolutions; ≥ 1 each"
     )
     activation: str = option("relu", _ACTIVATIONS, help="activation after every layer: tanh, relu, leaky_relu")
     separate_critic: bool = option(
@@ -84,10 +83,10 @@ class ImagePart:
         help="residual: one block of two convolutions and a shortcut per entry of channels; conv: one convolution each",
     )
     channels: tuple[int, ...] = option(
-        (32, 64, 128), each(at_least(1)), help="channels, first to last; ≥ 1 each; AET: 32, 64, 128"
+        (32, 64, 128), _LAYERS, help="channels, first to last; ≥ 1 each; AET: 32, 64, 128"
     )
-    kernel: int = option(3, at_least(1), help="side of the square kernels in cells; ≥ 1, odd for residual")
-    stride: int = option(2, at_least(1), help="step of each block or convolution in cells; ≥ 1; 2 halves the image")
+    kernel: int = option(3, _CELLS, help="side of the square kernels in cells; ≥ 1, odd for residual")
+    stride: int = option(2, _CELLS, help="step of each block or convolution in cells; ≥ 1; 2 halves the image")
     pool: str = option(
         "mean", one_of("mean", "max", "flatten"), help="pooling of the last cells: mean, max, or flatten for no pooling"
     )
@@ -100,16 +99,14 @@ class EntityPart:
 
     leaf: str = option(help="leaf of shape (E, f): a row of features for each entity")
     present: str = option("", help='leaf of shape (E,) that is 0 for absent entities; "": all are present')
-    hidden: tuple[int, ...] = option(
-        (256, 128), each(at_least(1)), help="units of the hidden layers, first to last; ≥ 1 each"
-    )
+    hidden: tuple[int, ...] = option((256, 128), _LAYERS, help="units of the hidden layers, first to last; ≥ 1 each")
     pool: str = option(
         "max",
         one_of("max", "mean", "attention", "concat"),
         help="pooling of the entities present: max, mean, attention (learned weights); concat: all entities, in order",
     )
     key: int = option(
-        0, at_least(0), help="additional units of the last hidden layer, the entity's key for attention; ≥ 0"
+        0, whole(0, _MOST_UNITS), help="additional units of the last hidden layer, the entity's key for attention; ≥ 0"
     )
 
 
@@ -118,11 +115,11 @@ class AttentionPart:
     """An action label whose choices are entities: p(t|a) = softmax(FC(h) · keys) over entities present [HoK eq. 1]."""
 
     head: str = option("policy", help="head that contains the label")
-    label: int = option(check=at_least(0), help="position of the label in the head; ≥ 0")
+    label: int = option(check=whole(0, _MOST_UNITS), help="position of the label in the head; ≥ 0")
     entities: tuple[str, ...] = option(
         check=each(Check("a table below entities", bool)), help="tables below `entities`, in the order of the choices"
     )
-    plain: int = option(0, at_least(0), help="choices before the entities, such as no target; ≥ 0")
+    plain: int = option(0, whole(0, _MOST_UNITS), help="choices before the entities, such as no target; ≥ 0")
 
 
 @frozen(kw_only=True)
@@ -139,7 +136,7 @@ class ModularConfig:
         (256, 256), _SIZES, help="units of the hidden layers over the joined features of the encoders; may be empty"
     )
     core: str = option("none", one_of("none", "lstm", "gru"), help="recurrent core after the torso: none, lstm, gru")
-    core_size: int = option(256, at_least(1), help="units of the core; ≥ 1")
+    core_size: int = option(256, _UNITS, help="units of the core; ≥ 1")
     heads: tuple[int, ...] = option((), _SIZES, help="units of the hidden layers of every head except critic heads")
     critic_heads: tuple[int, ...] = option((), _SIZES, help="units of the hidden layers of every critic head")
     attention: tuple[AttentionPart, ...] = option((), help="action labels whose choices are entities")
@@ -163,10 +160,10 @@ class AETConfig:
     }
 
     channels: tuple[int, ...] = option(
-        (32, 64, 128), each(at_least(1)), help="channels of the residual blocks over images; paper: 32, 64, 128"
+        (32, 64, 128), _LAYERS, help="channels of the residual blocks over images; paper: 32, 64, 128"
     )
     encoder: tuple[int, ...] = option(
-        (256, 128), each(at_least(1)), help="units of the hidden layers over each other leaf; paper: 256, 128"
+        (256, 128), _LAYERS, help="units of the hidden layers over each other leaf; paper: 256, 128"
     )
     torso: tuple[int, ...] = option(
         (1024,), _SIZES, help="units of the hidden layers over the joined encodings; paper: from 1,280 to 1024"
@@ -208,25 +205,25 @@ class HoKConfig:
 
     PRESETS: ClassVar[Presets] = {"hok": {"core": "lstm", "target": 5}}  # [HoK §4]; the paper gives no sizes
 
-    channels: tuple[int, ...] = option(
-        (16, 32), each(at_least(1)), help="channels of the convolutions over images; ≥ 1 each"
-    )
+    channels: tuple[int, ...] = option((16, 32), _LAYERS, help="channels of the convolutions over images; ≥ 1 each")
     units: tuple[int, ...] = option(
-        (128, 128), each(at_least(1)), help="units of the layers over each unit of the game; ≥ 1 each"
+        (128, 128), _LAYERS, help="units of the layers over each unit of the game; ≥ 1 each"
     )
-    key: int = option(32, at_least(1), help="units of a key; ≥ 1")
+    key: int = option(32, _UNITS, help="units of a key; ≥ 1")
     vector: tuple[int, ...] = option((128, 128), _SIZES, help="units of the layers over all other leaves, joined")
     torso: tuple[int, ...] = option((256,), _SIZES, help="units of the layers between the encoders and the LSTM")
     core: str = option("lstm", one_of("none", "lstm", "gru"), help="recurrent core; paper: lstm")
-    core_size: int = option(256, at_least(1), help="units of the core; ≥ 1")
+    core_size: int = option(256, _UNITS, help="units of the core; ≥ 1")
     heads: tuple[int, ...] = option((), _SIZES, help="units of the hidden layers of policy and value each")
     target: int = option(
-        5, at_least(-1), help="position of the label that chooses a unit by attention; -1: no such label; paper: 5"
+        5,
+        whole(-1, _MOST_UNITS),
+        help="position of the label that chooses a unit by attention; -1: no such label; paper: 5",
     )
     targets: tuple[str, ...] = option(
         (), help="entity leaves of the label's choices, in order; empty: all, in the order of the observation"
     )
-    plain: int = option(0, at_least(0), help="choices of the label before the units, such as no target; ≥ 0")
+    plain: int = option(0, whole(0, _MOST_UNITS), help="choices of the label before the units, such as no target; ≥ 0")
     present: str = option(
         "_present", help="suffix of the mask of an entity leaf: the mask of leaf X is leaf X + suffix"
     )

@@ -11,7 +11,7 @@ from attrs import frozen
 from gymnasium import Space, spaces
 from ludus.errors import ConfigError, ContractError
 from ludus.network import NetworkRequest
-from ludus.option import at_least, option
+from ludus.option import option, whole
 
 from ludus_networks.config import (
     AETConfig,
@@ -26,6 +26,8 @@ from ludus_networks.config import (
 from ludus_networks.layers import is_image
 from ludus_networks.modular import ModularNetwork, build
 
+_FEATURES = whole(1, 65_536)
+
 
 @frozen(kw_only=True)
 class AETInputs:
@@ -37,15 +39,15 @@ class AETInputs:
     """
 
     image: tuple[int, int, int] = option((72, 48, 8), help="height, width and channels of the mini-image; paper")
-    active: int = option(384, at_least(1), help="features of the controlled agent")
-    mates: int = option(1792, at_least(1), help="features of the observation of each of the 3 other mice; mouse only")
-    last_cat: int = option(320, at_least(1), help="features of the cat when last seen; mouse only")
-    last_mouse: int = option(192, at_least(1), help="features of each of the 4 mice when last seen; cat only")
-    overall: int = option(256, at_least(1), help="features of the state of the match")
-    objects: int = option(2048, at_least(1), help="features of the fixed entities (Entity-1)")
+    active: int = option(384, _FEATURES, help="features of the controlled agent")
+    mates: int = option(1792, _FEATURES, help="features of the observation of each of the 3 other mice; mouse only")
+    last_cat: int = option(320, _FEATURES, help="features of the cat when last seen; mouse only")
+    last_mouse: int = option(192, _FEATURES, help="features of each of the 4 mice when last seen; cat only")
+    overall: int = option(256, _FEATURES, help="features of the state of the match")
+    objects: int = option(2048, _FEATURES, help="features of the fixed entities (Entity-1)")
     things: tuple[int, int] = option((32, 64), help="maximum of variable entities, and features of each (Entity-2)")
-    memory: int = option(1024, at_least(1), help="memory features")
-    invisible: int = option(512, at_least(1), help="features that only the value reads")
+    memory: int = option(1024, _FEATURES, help="memory features")
+    invisible: int = option(512, _FEATURES, help="features that only the value reads")
 
     def request(self, side: str) -> NetworkRequest:
         """Return PPO's request for the network of ``"cat"`` or ``"mouse"``: 18 actions, 16 directions, a value."""

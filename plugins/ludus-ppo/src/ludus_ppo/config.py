@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from attrs import frozen
-from ludus.option import Check, Presets, at_least, between, inherited_option, one_of, option, optional
+from ludus.option import Check, Presets, at_least, between, inherited_option, one_of, option, optional, whole
 from ludus_torch.config import TrainerOptions
 
 _DUAL_CLIP = Check("0 or a number > 1", lambda value: at_least(0).accepts(value) and (value == 0 or value > 1))
@@ -101,13 +101,13 @@ class PPOConfig(TrainerOptions):
     )
     burn_in: int = option(
         0,
-        at_least(0),
+        whole(0, 65_536),
         help="recurrent networks: first decisions of a segment that only update the state; < T",
     )
     batch_decisions: int = inherited_option(
         TrainerOptions, "batch_decisions", 4096, help="fresh decisions per update; ≥ 1; AET: 7000 per GPU, DIS: 80000"
     )
-    num_minibatches: int = option(8, at_least(1), help="gradient steps per pass over a batch; ≥ 1")
+    num_minibatches: int = option(8, whole(1, 1_000_000), help="gradient steps per pass over a batch; ≥ 1")
     epochs: float = option(
         4.0,
         at_least(1.0),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from attrs import frozen
-from ludus.option import above, at_least, between, one_of, option
+from ludus.option import above, between, one_of, option, whole
 
 
 @frozen(kw_only=True)
@@ -28,8 +28,8 @@ class TrainerOptions:
         one_of("decision", "tick"),
         help="what gamma counts: decisions, or elapsed ticks (asynchronous games)",
     )
-    segment_decisions: int = option(16, at_least(1), help="longest segment T in decisions; ≥ 1")
-    batch_decisions: int = option(256, at_least(1), help="fresh decisions per update; ≥ 1")
+    segment_decisions: int = option(16, whole(1, 65_536), help="longest segment T in decisions; ≥ 1")
+    batch_decisions: int = option(256, whole(1, 10**8), help="fresh decisions per update; ≥ 1")
     cpu_kernels: str = option(
         "auto",
         one_of("auto", "onednn", "torch", "plain"),
