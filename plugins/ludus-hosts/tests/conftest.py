@@ -116,10 +116,10 @@ def free_address():
 def joined():
     """Return a maker of the answers that accept a host."""
 
-    def make(*, run="ludus-run-1-a", sampling=(), algorithm="dummy-gradient", **more):
+    def make(*, run="ludus-run-1-a", sampling=(), algorithm="dummy-gradient", environment=None, **more):
         tables = {
             "run": {"seed": 3, "decisions": 2000, "sampler_threads": 1, "stall_s": 60.0, "restarts": 2},
-            "environment": {"name": "dummy-count"},
+            "environment": environment or {"name": "dummy-count"},
             "sampling": dict(sampling),
             "players": {"main": {"algorithm": algorithm, "matchmaker": "dummy-uniform"}},
         }

@@ -317,6 +317,19 @@ def test_a_host_name_is_unique(run, box):
     run.until(lambda: run.reported == {"box": 1})
 
 
+def test_hosts_report_what_they_lack(run, monkeypatch):
+    """Before they take part and afterwards; for a limited number of hosts."""
+    monkeypatch.setattr(_gateway, "_MAX_REFUSALS", 2)
+    expected = {"lab": "no module", "box": "x" * 400}
+    for name, reason in (("a b", "bad"), ("lab", "no module"), ("lab", ""), ("box", "x" * 9999), ("third", "late")):
+        run.host(name).send(HostLeft(host=name, reason=reason))
+        run.until(lambda name=name: name not in expected or name in run.gateway._refusals)
+    fourth = run.host("fourth")
+    fourth.join()
+    fourth.settle()
+    assert run.gateway._refusals == expected
+
+
 def test_weights_that_cannot_be_sent_do_not_end_the_run(showing, box, monkeypatch):
     """The host is rejected."""
     run = showing

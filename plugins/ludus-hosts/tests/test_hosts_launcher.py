@@ -67,6 +67,17 @@ def test_hosts_that_join_and_leave_are_printed(worker_pool, output):
     assert output[3:] == ["box does not take part any more"]
 
 
+def test_hosts_that_cannot_take_part_are_printed(worker_pool, output):
+    """With the reason that each reported, once; control characters are escaped."""
+    for _ in range(2):
+        worker_pool._update_hosts(HostList(hosts={}, refusals={"box": "the module 'env' is not trusted"}))
+    worker_pool._update_hosts(HostList(hosts={}, refusals={"box": "\x1b[2J"}))
+    assert output == [
+        "box cannot take part: the module 'env' is not trusted",
+        r"box cannot take part: \x1b[2J",
+    ]
+
+
 @pytest.mark.parametrize(("before", "after", "left"), [(1, 3, []), (3, 1, ["sampler-box-1", "sampler-box-2"])])
 def test_a_host_may_change_the_number_of_its_samplers(worker_pool, output, before, after, left):
     """Only missing samplers have left."""

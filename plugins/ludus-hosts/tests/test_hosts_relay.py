@@ -141,6 +141,21 @@ def test_a_run_that_cannot_be_joined_is_an_error(meet, joined):
         meeting.until(lambda: False)
 
 
+def test_modules_that_this_host_does_not_trust_are_refused(meet, joined, tmp_path, monkeypatch):
+    """Its own list counts, not that of the run; the run gets the reason, and nothing is imported."""
+    (tmp_path / "join_canary.py").write_text(f"open({str(tmp_path / 'executed')!r}, 'w').close()")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv("LUDUS_TRUST_PATH", "")
+    meeting = meet().meet()
+    meeting.answer(joined(environment={"name": "pettingzoo", "pettingzoo": {"id": "join_canary:Env"}}))
+    with pytest.raises(ConfigError, match=r"'join_canary' is not trusted on this machine.* --trust-module join_canary"):
+        meeting.relay.run()
+    meeting._eventually(lambda: meeting.of(HostLeft), meanwhile=lambda: meeting.hear(10))
+    (left,) = meeting.of(HostLeft)
+    assert "'join_canary' is not trusted on this machine" in left.reason
+    assert not (tmp_path / "executed").exists()
+
+
 def test_a_repeated_answer_is_ignored(taking_part, joined):
     """The request was sent several times."""
     site = taking_part.relay._agent

@@ -58,6 +58,7 @@ _COORDINATOR_MESSAGES = {
     kind.__name__ for kind in (Hello, FixtureRequest, Results, DamagedModel, MetricsReport, Heartbeat)
 }
 _LEARNER_MESSAGES = {kind.__name__ for kind in (Hello, Segments, BlockReference, WeightStoreUnavailable)}
+_MAX_REFUSALS, _MAX_REASON = 64, 400  # hosts, and characters of each reason
 _log = logging.getLogger(__name__)
 
 
@@ -95,6 +96,7 @@ class Gateway:
         self._registry = HostRegistry()
         self._stopping = False
         self._reported: dict[str, int] = {}
+        self._refusals: dict[str, str] = {}  # by host
         self._reported_s = -math.inf
         self._drops: Counter[str] = Counter()
 
@@ -186,6 +188,8 @@ class Gateway:
             self._handle_join(route, message)
         elif (found := self._registry.find(route)) is not None:
             self._handle_joined(found[0], found[1], message)
+        elif isinstance(message, wire.HostLeft):
+            self._record_refusal(message)
 
     def _handle_joined(self, name: str, host: JoinedHost, message: Message) -> None:
         """Handle a message of the relay of a host that takes part."""
@@ -198,6 +202,13 @@ class Gateway:
                 host.acknowledge_weights(message.learner, message.version)
             case wire.HostLeft() if message.host == name:
                 self._remove(name)
+                self._record_refusal(message)
+
+    def _record_refusal(self, message: wire.HostLeft) -> None:
+        """Record why a host does not take part, for a limited number of hosts."""
+        is_known = message.host in self._refusals or len(self._refusals) < _MAX_REFUSALS
+        if message.reason and is_known and valid_name().accepts(message.host):
+            self._refusals[message.host] = message.reason[:_MAX_REASON]
 
     def _handle_join(self, route: bytes, request: wire.JoinRequest) -> None:
         if request.bulk:
@@ -276,7 +287,7 @@ class Gateway:
         """Send the list of hosts to the worker pool if it has changed, and at intervals."""
         hosts = self._registry.sampler_counts
         if hosts != self._reported or now_s - self._reported_s > _REPORT_INTERVAL_S:
-            self._link.send(COORDINATOR, wire.HostList(hosts=hosts))
+            self._link.send(COORDINATOR, wire.HostList(hosts=hosts, refusals=dict(self._refusals)))
             self._reported, self._reported_s = hosts, now_s
 
     # -- sending -----------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ludus.launcher import Session, WorkerSpec
+from ludus.printing import printable
 from ludus.wire import MetricsReport
 from ludus_local.launcher import LocalLauncher, LocalWorkerPool
 
@@ -52,6 +53,7 @@ class HostsWorkerPool(LocalWorkerPool):
         super().__init__(session, modules)
         self._print_line = session.print_line
         self._hosts: dict[str, int] = {}
+        self._refusals: dict[str, str] = {}
 
     def receive(self, timeout_s: float) -> list[tuple[str, Any]]:
         """Return messages of workers, waiting up to `timeout_s` for the first."""
@@ -74,6 +76,9 @@ class HostsWorkerPool(LocalWorkerPool):
             self._print_line(f"{host} takes part with {samplers} sampler{'s' if samplers > 1 else ''}")
         for host in before.keys() - self._hosts.keys():
             self._print_line(f"{host} does not take part any more")
+        for host, reason in message.refusals.items() - self._refusals.items():
+            self._print_line(f"{host} cannot take part: {printable(reason)}")
+        self._refusals = dict(message.refusals)
         removed = set(_samplers(before)) - set(_samplers(self._hosts))
         return [(worker, MetricsReport(values={})) for worker in sorted(removed)]
 

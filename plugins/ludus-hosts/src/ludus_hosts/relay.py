@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 import zmq
 from attrs import evolve
-from ludus.errors import ConfigError, LinkError, WireError
+from ludus.errors import ConfigError, LinkError, LudusError, WireError
 from ludus.wire import Message
 from ludus_local import codec
 from ludus_local.codec import Frame
@@ -60,6 +60,7 @@ class Relay:
         self._requested_s = -math.inf
         self._answered_s = self._status_s = time.monotonic()
         self._problem = ""  # why the host does not take part, as printed last
+        self._refusal = ""  # what this host lacks, for the run
 
     def run(self) -> str:
         """Take part until the run stops or a signal arrives, and return the reason.
@@ -73,6 +74,9 @@ class Relay:
                 if self._agent is not None and self._agent.stop_reason:
                     return self._finish(self._agent)
             return "interrupted" if self._agent is None else self._finish(self._agent)
+        except LudusError as error:
+            self._refusal = " ".join(str(error).split())
+            raise
         finally:
             self._close_agent()
             self._send_left()
@@ -208,7 +212,7 @@ class Relay:
         return agent.stop_reason or "interrupted"
 
     def _send_left(self) -> None:
-        self._send(wire.HostLeft(host=self._options.host))
+        self._send(wire.HostLeft(host=self._options.host, reason=self._refusal))
         while self._outbox and self._connection.send(self._outbox.popleft()):
             pass
 

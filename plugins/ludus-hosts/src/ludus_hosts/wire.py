@@ -96,9 +96,15 @@ class JoinRejected:
 
 @frozen(kw_only=True)
 class HostLeft:
-    """The host leaves the run."""
+    """The host leaves the run, or does not join it.
+
+    Attributes:
+        host: Name of the host.
+        reason: What the host lacks, one line; empty if it leaves as requested.
+    """
 
     host: str
+    reason: str = ""
 
 
 @frozen(kw_only=True)
@@ -144,9 +150,15 @@ class ModelFile:
 
 @frozen(kw_only=True)
 class HostList:
-    """The numbers of samplers of all hosts that take part."""
+    """The hosts that take part, and those that could not.
+
+    Attributes:
+        hosts: Number of samplers by host.
+        refusals: Why hosts could not take part, as each of them reported.
+    """
 
     hosts: Mapping[str, int]
+    refusals: Mapping[str, str] = field(factory=dict)
 
 
 register(
