@@ -127,10 +127,10 @@ class State:
         return self.trained > other.trained and self.rated > other.rated and learned
 
 
-def run_verify(store: Store) -> list[str]:
+def run_verify(store: Store) -> tuple[str, ...]:
     """Return the findings of ``ludus league verify``, one line each."""
     with open_run(store.run_dir) as run:
-        return verify(run)
+        return verify(run).problems
 
 
 @define

@@ -100,16 +100,23 @@ class _MatchCounts:
         }
         counts = cls(all=defaultdict(lambda: np.zeros(3)), rated=defaultdict(lambda: np.zeros(3)), trained=0)
         trained = 0
-        rows = store.execute("SELECT fixture, outcome, count(*) FROM matches GROUP BY 1, 2")
-        for fixture, outcome, count in rows:
+        for fixture, played, outcomes in store.execute("SELECT fixture, played, outcomes FROM matches"):
             kind, pairs = fixtures[fixture]
-            first, second = np.frombuffer(outcome, np.float32)
-            result = np.array([first > second, first == second, first < second]) * count
+            result = _results(outcomes, played)
             _add(counts.all, pairs, result)
             if kind == "eval":
                 _add(counts.rated, pairs, result)
-            trained += count if kind == "train" else 0
+            trained += played if kind == "train" else 0
         return cls(all=counts.all, rated=counts.rated, trained=trained)
+
+
+def _results(outcomes: bytes, played: int) -> np.ndarray:
+    """Return wins, draws and losses of team 0 in the matches of one row, see `ludus._store.match_arrays`."""
+    count = 1 + outcomes[0]
+    points = np.frombuffer(outcomes[1 : 1 + 8 * count], np.float32).reshape(count, 2)
+    bits, codes = (count - 1).bit_length(), int.from_bytes(outcomes[1 + 8 * count :], "little")
+    lead = [points[codes >> i * bits & (1 << bits) - 1] @ (1, -1) for i in range(played)]
+    return np.array([sum(x > 0 for x in lead), sum(x == 0 for x in lead), sum(x < 0 for x in lead)])
 
 
 def _pairs(participants: Sequence[str], teams: Sequence[int]) -> set[tuple[str, str]]:
@@ -219,6 +226,8 @@ def _audit_counters(league: League, store: Store, trained: int) -> Iterator[str]
     counters, matchmaking = store.counters(), store.meta("matchmaking", {})
     if counters.get("matches", 0) != trained:
         yield f"counter of training matches: {counters.get('matches', 0):.0f}, the log has {trained}"
+    if store.matches.count(kind="train") != trained:
+        yield f"number of training matches: {store.matches.count(kind='train')}, the log has {trained}"
     if matchmaking.get("rules_applied_at", 0) > trained:
         yield f"rules were applied after {matchmaking['rules_applied_at']} matches, the log has {trained}"
     for name in league.players:

@@ -36,6 +36,8 @@ from ludus._store.database import DATABASE, wrap_database_errors
 from ludus._store.model_files import check_model, load_arrays, load_checkpoint, load_manifest
 from ludus._store.store import Store
 from ludus._store.tables import PoolRecord
+from ludus._store.verification import Verification, recount, verify_store
+from ludus._store.verified_point import VerifiedPoint
 from ludus.errors import ConfigError, ModelError
 from ludus.installed import can_make, default_agents, only_role, select_agent
 from ludus.lineup import Participant
@@ -58,6 +60,7 @@ __all__ = [
     "PoolRecord",
     "Run",
     "Score",
+    "Verification",
     "change_pool",
     "check_model",
     "earlier_models",
@@ -71,6 +74,7 @@ __all__ = [
     "repair_files",
     "score",
     "spread_evenly",
+    "verify_database",
 ]
 
 
@@ -219,7 +223,7 @@ class Run(AbstractContextManager["Run"]):
             StoreError: The log has matches of fixtures that do not exist.
         """
         with self._wrap_errors():
-            return self._store.payoffs.recompute()
+            return recount(self._store).payoffs
 
     # --- playing --------------------------------------------------------------------------------------------------
 
@@ -309,14 +313,32 @@ def kept_checkpoints(folder: str | Path) -> Mapping[str, Sequence[Checkpoint]]:
 
     They are read from the current database, not a snapshot: a running run deletes replaced checkpoints.
     """
-    with Store.read(Path(folder)) as current:
+    with Store.read(Path(folder)) as current, wrap_database_errors(Path(folder) / DATABASE):
         return {player: current.checkpoints.kept(player) for player in current.checkpoints.latest()}
 
 
 def find_damage(run: Run) -> list[str]:
-    """Return one line for every problem that SQLite finds in the database file of an open run."""
+    """Return one line for every problem of the database of an open run, see `verify_database`."""
+    return list(verify_database(run).problems)
+
+
+def verify_database(run: Run, *, go_on: bool = False) -> Verification:
+    """Verify the database of an open run: its pages, the checksums of its rows, and its sums against the match log.
+
+    Args:
+        run: The run.
+        go_on: Skip the part of the log that an earlier call has verified and recorded in ``RUN/verified.json``, unless
+            its checksums have changed since, and record how far this call came if it found no problem.
+
+    Raises:
+        OSError: The point cannot be written.
+    """
+    point = VerifiedPoint.load(run.folder) if go_on else None
     with run._wrap_errors():
-        return run._store.damage()
+        verification = verify_store(run._store, point=point)
+    if go_on and verification.point is not None:
+        verification.point.save(run.folder)
+    return verification
 
 
 def _scripted_agent(run: Run, name: str, spec: EnvironmentSpec, role: str) -> Agent:

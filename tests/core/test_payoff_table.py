@@ -6,7 +6,7 @@ import itertools
 
 import numpy as np
 from hypothesis import given, settings, strategies as st
-from ludus._store.match_log import count_payoffs as count_arrays
+from ludus._store.payoffs import accumulate, count_payoffs as count_lineup, counted_pairs
 from ludus.environment import Seat
 from ludus.records import Fixture
 
@@ -14,6 +14,17 @@ from ludus.records import Fixture
 def fixture(seats, *, kind="train"):
     """Return a fixture of these participants."""
     return Fixture(id=1, kind=kind, player="", participants=tuple(seats), seed=0, matches=1, reason="")
+
+
+def count_arrays(fixtures, starts, number, outcome, *, seats):
+    """Return the payoffs of the matches of several fixtures, each of which has the rows from one start to the next."""
+    totals = {}
+    for fixture, numbers, points in zip(
+        fixtures, np.split(number, starts[1:]), np.split(outcome, starts[1:]), strict=False
+    ):
+        pairs = counted_pairs(fixture.participants, tuple(seats))
+        accumulate(totals, count_lineup(fixture.kind, pairs, number=numbers, outcome=points))
+    return totals
 
 
 def count_payoffs(fixtures, starts, outcome, *, teams):

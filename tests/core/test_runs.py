@@ -92,9 +92,15 @@ def edit(folder, change):
             (f"payoffs SET {column} = -1", "table payoffs is malformed: a count is negative")
             for column in ("wins", "draws", "losses")
         ),
-        ("matches SET outcome = 'x'", "a bytes-like object is required"),
-        ("matches SET ticks = 'x'", "invalid literal for int"),
-        ("matches SET number = CAST(number AS TEXT) || 'x'", "invalid literal for int"),
+        ("matches SET outcomes = 'x'", "can't concat|cannot convert|expected bytes|cannot be interpreted"),
+        ("matches SET outcomes = x'00'", "cannot reshape"),
+        ("matches SET outcomes = x''", "cannot reshape"),
+        ("matches SET ticks = x'01'", "expected ticks"),
+        ("matches SET ticks = x'01000000ff'", "expected ticks"),
+        ("matches SET played = 300", "expected the numbers of 300 matches below 256"),
+        ("matches SET numbers = x'00ff'", "expected the numbers of"),
+        ("matches SET played = 'x'", "matches of fixture 1 from number 0 in table matches is malformed"),
+        ("matches SET statistics = x'00'", "statistics: Error"),
     ],
 )
 def test_malformed_rows_are_store_errors(folder, change, problem):
@@ -107,7 +113,7 @@ def test_malformed_rows_are_store_errors(folder, change, problem):
 
 def test_malformed_outcomes_are_store_errors(folder):
     """Recomputing payoffs reads many outcomes at once."""
-    edit(folder, "UPDATE matches SET outcome = x'00'")
+    edit(folder, "UPDATE matches SET outcomes = x'00'")
     with open_run(folder) as run, pytest.raises(StoreError, match="not a sound league database"):
         run.recompute_payoffs()
 

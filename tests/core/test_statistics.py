@@ -10,6 +10,7 @@ from ludus._league.league import League
 from ludus._sampling.channels import SamplerMetrics
 from ludus._sampling.match_engine import MatchEngine
 from ludus._store.store import Store
+from ludus._store.verification import recount
 from ludus.environment import EnvironmentSpec, Role, Scenario, Seat, allocate_tick
 from ludus.errors import ContractError, WireError
 from ludus.matchmaker import Statistic
@@ -114,7 +115,7 @@ def report(store, *, kind="eval", participants=("random", "mouse@1", "mouse@1"),
 
 def sums(store):
     """Return the stored sums, and check that they are those of the log."""
-    totals, counted = store.behaviour.totals(), store.behaviour.recompute()
+    totals, counted = store.behaviour.totals(), recount(store).behaviour
     assert totals.keys() == counted.keys()
     for key, values in totals.items():
         np.testing.assert_allclose(values, counted[key])
@@ -144,6 +145,20 @@ def test_a_repeated_report_counts_once(store):
     for _ in range(2):
         store.matches.add_results(arrays)
     assert sums(store) == {("random", "cat/catches"): [2, 6, 20]}
+
+
+def test_reports_may_lack_statistics(store):
+    """A match has the statistics that were reported with it."""
+    arrays = report(store, cat_catches=[[2], [4]], mouse_cheese=[[1, 3], [5, 7]])
+    first, second = ({name: array[i : i + 1] for name, array in arrays.items()} for i in (0, 1))
+    del first["statistic/mouse/cheese"], second["statistic/cat/catches"]
+    store.matches.add_results(second)
+    store.matches.add_results(first)
+    assert [match.statistics for match in store.matches.records()] == [
+        {"cat/catches": (2.0,)},
+        {"mouse/cheese": (5.0, 7.0)},
+    ]
+    assert sums(store) == {("random", "cat/catches"): [1, 2, 4], ("mouse@1", "mouse/cheese"): [1, 6, 36]}
 
 
 def test_statistics_of_training_matches_are_not_logged(store):

@@ -22,6 +22,7 @@ from ludus._messaging.messages import Checkpoint
 from ludus._seeding import match_seeds
 from ludus._store.database import connect_writer
 from ludus._store.store import Store
+from ludus._store.verification import recount, verify_store
 from ludus.environment import Scenario, Seat
 from ludus.errors import RunError, StoreError, WireError
 from ludus.matchmaker import PoolChange
@@ -165,7 +166,7 @@ def test_open_refuses_a_newer_schema(tmp_path, open_store):
     with sqlite3.connect(tmp_path / "league.sqlite") as connection:
         connection.execute("PRAGMA user_version = 99")
     connection.close()
-    with pytest.raises(StoreError, match="schema 99, this ludus reads 4"):
+    with pytest.raises(StoreError, match="schema 99, this ludus reads 5"):
         open_store(tmp_path)
 
 
@@ -361,9 +362,9 @@ def test_full_disk_raises_and_rolls_back(store):
     """Statements before the failed one are rolled back too."""
     store.execute("PRAGMA max_page_count = 1")  # no page more than there are
     store.set_counter("x", 1)
-    fixture = add_fixture(store, matches=5000)
+    fixture, numbers = add_fixture(store, matches=5000), np.arange(5000)
     with pytest.raises(StoreError, match=rf"could not be written: database or disk is full; .* — {MAKE_ROOM}"):
-        store.matches.add_results(results([fixture.id] * 5000, np.arange(5000), np.ones(5000)))
+        store.matches.add_results(results([fixture.id] * 5000, numbers, np.ones(5000), ticks=1 + numbers**2))
     store.execute("PRAGMA max_page_count = 100000")
     store.matches.add_results(results([fixture.id], [0], [1]))
     assert store.counters()["results_refused"] == 1
@@ -673,16 +674,22 @@ def test_payoffs_agree_with_the_log(tmp_path_factory, data):
                 store.commit()
         store.commit()
         assert {(match.fixture.id, match.number): match.outcome for match in store.matches.records()} == expected
-        assert listed(store.payoffs.totals()) == listed(store.payoffs.recompute())
+        assert listed(store.payoffs.totals()) == listed(recount(store).payoffs)
 
 
-def test_a_long_log_is_counted_in_parts(store, monkeypatch):
-    """A fixture whose matches lie in two parts is counted whole."""
-    monkeypatch.setattr("ludus._store.match_log._CHUNK", 3)
-    ids = [add_fixture(store).id for _ in range(2)]
-    store.matches.add_results(results(np.repeat(ids, 5), np.tile(np.arange(5), 2), [1, 1, 0, 0.5, 1] * 2))
+def test_a_fixture_may_have_many_matches(store):
+    """Matches of several rows of the log, reported in any order, are listed by number and counted once."""
+    fixture = add_fixture(store, matches=1000)
+    order = np.random.default_rng(0).permutation(1000)
+    for numbers in np.split(order, [1, 300, 301, 700]):
+        store.matches.add_results(results([fixture.id] * len(numbers), numbers, numbers % 3 / 2, ticks=1 + numbers**2))
     store.commit()
-    assert listed(store.payoffs.recompute())["train", "main@0+", "random"] == [6, 2, 2]
+    listed_matches = [(match.number, match.ticks, match.outcome[0]) for match in store.matches.records()]
+    assert listed_matches == [(i, 1 + i**2, i % 3 / 2) for i in range(1000)]
+    assert [match.number for match in store.matches.records(last=300)] == list(range(700, 1000))
+    assert store.matches.count() == 1000
+    assert verify_store(store).problems == ()
+    assert store.fixtures.unfinished() == []
 
 
 # --- listing ------------------------------------------------------------------------------------------------------
@@ -779,9 +786,9 @@ def _check_after_crash(store, acknowledged):
     assert store.matches.count() == 20 * batches
     assert set(acknowledged) <= {match.fixture.id for match in store.matches.records()}
     assert store.fixtures.unfinished() == []
-    assert listed(store.payoffs.totals()) == listed(store.payoffs.recompute())
+    assert listed(store.payoffs.totals()) == listed(recount(store).payoffs)
     assert sum(listed(store.payoffs.totals())["train", "main@0+", "random"]) == store.matches.count()
-    assert store.damage() == []
+    assert verify_store(store).problems == ()
 
 
 def test_json_is_readable_by_other_programs(store):

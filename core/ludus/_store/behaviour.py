@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import itertools
-import json
-from collections.abc import Iterator, Mapping, Sequence
-from operator import itemgetter
+from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ludus._store.database import Database, reading
-from ludus._store.tables import FixtureTable
 from ludus.environment import Seat
 from ludus.records import Fixture
 
@@ -22,11 +18,10 @@ Sums: TypeAlias = dict[tuple[str, str], NDArray[np.float64]]
 
 
 class BehaviourTable:
-    """Reads and updates the sums, and compares them with the match log."""
+    """Reads and updates the sums."""
 
-    def __init__(self, database: Database, fixtures: FixtureTable) -> None:
+    def __init__(self, database: Database) -> None:
         self._db = database
-        self._fixtures = fixtures
 
     def add(self, sums: Sums) -> None:
         """Add the sums of new matches."""
@@ -45,37 +40,12 @@ class BehaviourTable:
         """
         rows = self._db.execute("SELECT participant, name, matches, total, squares FROM behaviour")
         with reading("table behaviour"):
-            return {(participant, name): np.array(values, np.float64) for participant, name, *values in rows}
-
-    def recompute(self) -> Sums:
-        """Return the sums computed from the match log alone, up to rounding.
-
-        Raises:
-            sqlite3.DatabaseError: A row is malformed.
-        """
-        totals: Sums = {}
-        seats = self._db.seats()
-        rows = self._db.execute("SELECT fixture, statistics FROM matches WHERE statistics != '{}' ORDER BY fixture")
-        for number, group in itertools.groupby(rows, itemgetter(0)):
-            fixture = self._fixtures.get(number, number).get(number)
-            with reading(f"statistics of fixture {number} in table matches"):
-                matches = [json.loads(text) for _, text in group]
-                arrays = {name: np.array([match[name] for match in matches], np.float32) for name in matches[0]}
-                if fixture is not None:
-                    add_sums(totals, sum_statistics(fixture, arrays, seats=seats))
+            totals = {(participant, name): np.array(values, np.float64) for participant, name, *values in rows}
+            if not all(isinstance(name, str) for key in totals for name in key):
+                raise TypeError("a name is not a text")
+            if not all(np.isfinite(values).all() for values in totals.values()):
+                raise ValueError("a sum is not finite")
         return totals
-
-    def problems(self) -> Iterator[str]:
-        """Yield one line for every sum that contradicts the log.
-
-        Raises:
-            sqlite3.DatabaseError: A row is malformed.
-        """
-        counted, stored, zeros = self.recompute(), self.totals(), np.zeros(3)
-        for key in sorted(counted.keys() | stored.keys()):
-            expected, actual = counted.get(key, zeros), stored.get(key, zeros)
-            if not np.allclose(expected, actual, rtol=1e-6, atol=1e-6):
-                yield f"statistic {key[1]} of {key[0]}: stored {actual.tolist()}, the log has {expected.tolist()}"
 
 
 def sum_statistics(fixture: Fixture, statistics: Mapping[str, np.ndarray], *, seats: Sequence[Seat]) -> Sums:

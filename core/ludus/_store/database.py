@@ -11,24 +11,28 @@ import math
 import os
 import shlex
 import sqlite3
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from ludus._store.checksums import ChecksumWriter
 from ludus.environment import Seat
 from ludus.errors import RunError, StoreError
 
 DATABASE = "league.sqlite"
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 _JOURNAL_BYTES = 16 * 1024**2  # the write-ahead log shrinks to this once a long reader has closed
 _BUSY_S = 10.0  # timeout while another process holds the file, such as a reader that checkpoints
 
-_CLEAR = "DELETE FROM meta; DELETE FROM players; DELETE FROM counters; DELETE FROM fixtures;"
+_CHECK_S = 5.0  # for the check of the structure at a start; about 8 GB if the file is in memory
+
+_CLEAR = "DELETE FROM meta; DELETE FROM players; DELETE FROM counters; DELETE FROM fixtures; DELETE FROM checksums;"
 _USED = "SELECT 1 FROM matches UNION ALL SELECT 1 FROM models UNION ALL SELECT 1 FROM checkpoints LIMIT 1"
 
-_SCHEMA = Path(__file__).with_name("schema.sql")
+SCHEMA = Path(__file__).with_name("schema.sql")
 
 
 class RunInUse(RunError):  # noqa: N818 - reads better in `except` than with a suffix
@@ -115,9 +119,32 @@ def connect_writer(run_dir: Path, *, create: bool) -> sqlite3.Connection:
             if connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
                 connection.close()
                 raise RunError(f"{run_dir} already holds a league; resume it, or choose another folder")
-            schema = _SCHEMA.read_text(encoding="utf-8")
+            schema = SCHEMA.read_text(encoding="utf-8")
             connection.executescript(f"BEGIN; {schema} PRAGMA user_version = {SCHEMA_VERSION};")
+        else:
+            _quick_check(connection)
         return _checked(connection, path)
+
+
+def _quick_check(connection: sqlite3.Connection) -> None:
+    """Check the structure of a database for at most `_CHECK_S`; damage beyond is found when it is read.
+
+    Raises:
+        sqlite3.DatabaseError: The database is damaged.
+    """
+    end = time.monotonic() + _CHECK_S
+    connection.set_progress_handler(lambda: time.monotonic() > end, 10_000)
+    try:
+        (found,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+    except sqlite3.OperationalError as error:
+        if error.sqlite_errorcode != sqlite3.SQLITE_INTERRUPT:
+            raise
+        return
+    finally:
+        connection.set_progress_handler(None, 0)
+    if found != "ok":
+        found = " ".join(found.split()).removeprefix("*** in database main *** ")
+        raise sqlite3.DatabaseError(f"damaged pages: {found}")
 
 
 def is_unused(run_dir: Path) -> bool:
@@ -167,9 +194,12 @@ def wrap_database_errors(path: Path) -> Iterator[None]:
         yield
     except sqlite3.ProgrammingError:  # a programming error, such as reading a closed database
         raise
+    except UnicodeDecodeError as error:  # also the message of an error of SQLite that quotes damaged text
+        raise StoreError(f"{path}: not a sound league database: {error}; restore it from a copy of the run") from error
     except sqlite3.Error as error:
-        # OperationalError: disk space, permissions or locks; but also a missing table, which is damage of the file
-        if isinstance(error, sqlite3.OperationalError) and "no such table" not in str(error):
+        # OperationalError: disk space, permissions or locks; but also a missing table or damaged text
+        is_damage = any(part in str(error) for part in ("no such table", "Could not decode"))
+        if isinstance(error, sqlite3.OperationalError) and not is_damage:
             raise StoreError(f"{path}: {error}; {suggested_fix(error, path.parent)}") from error
         raise StoreError(f"{path}: not a sound league database: {error}; restore it from a copy of the run") from error
 
@@ -248,6 +278,7 @@ class Database:
         self.run_dir = run_dir
         self.writable = writable
         self._connection = connection
+        self._checksums = ChecksumWriter(connection) if writable else None
 
     def execute(self, sql: str, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> sqlite3.Cursor:
         """Run a statement that reads."""
@@ -278,12 +309,16 @@ class Database:
             StoreError: The disk failed; everything since the last commit is dropped.
         """
         with self._writing():
+            if self._checksums is not None:
+                self._checksums.save()
             self._connection.execute("COMMIT")
 
     def rollback(self) -> None:
         """Drop everything since the last commit."""
         if self._connection.in_transaction:
             self._connection.execute("ROLLBACK")
+        if self._checksums is not None:
+            self._checksums.forget()
 
     def close(self) -> None:
         """Drop everything since the last commit and close the database."""

@@ -17,8 +17,9 @@ from typing import Any, TypeAlias
 from ludus._store.behaviour import BehaviourTable
 from ludus._store.database import Database, RunLock, connect_reader, connect_writer
 from ludus._store.durable import make_folder
-from ludus._store.match_log import MatchLog, PayoffTable
+from ludus._store.match_log import MatchLog
 from ludus._store.model_files import remove_partial
+from ludus._store.payoffs import PayoffTable
 from ludus._store.quarantine import QuarantineTable
 from ludus._store.tables import CheckpointTable, FixtureTable, ModelTable, PoolLog
 from ludus.environment import Seat
@@ -53,8 +54,8 @@ class Store(Database, AbstractContextManager["Store"]):
         super().__init__(run_dir, connection, writable=lock is not None)
         self._lock = lock
         self.fixtures = FixtureTable(self)
-        self.payoffs = PayoffTable(self, self.fixtures)
-        self.behaviour = BehaviourTable(self, self.fixtures)
+        self.payoffs = PayoffTable(self)
+        self.behaviour = BehaviourTable(self)
         self.matches = MatchLog(self, fixtures=self.fixtures, payoffs=self.payoffs, behaviour=self.behaviour)
         self.models = ModelTable(self)
         self.pools = PoolLog(self)
@@ -184,13 +185,3 @@ class Store(Database, AbstractContextManager["Store"]):
     def anchor_teams(self) -> dict[str, int]:
         """Return the teams of the anchors that play one team only."""
         return dict(self.meta("anchor_teams", {}))
-
-    def damage(self) -> list[str]:
-        """Return the problems that SQLite finds in the file, excess matches, and wrong sums of statistics."""
-        found = [row[0] for row in self.execute("PRAGMA integrity_check") if row[0] != "ok"]
-        sql = """
-            SELECT m.fixture, count(*) FROM matches m JOIN fixtures f ON f.id = m.fixture
-            WHERE m.number NOT BETWEEN 0 AND f.matches - 1 GROUP BY m.fixture
-        """
-        found += [f"fixture {i}: {n} matches beyond its number of matches" for i, n in self.execute(sql)]
-        return [*found, *self.behaviour.problems()]

@@ -21,6 +21,9 @@ from ludus.records import Fixture, FixtureRecord, ModelRecord
 #: Columns of the table of fixtures that make a `Fixture`; `seats` holds its participants.
 FIXTURE_COLUMNS = ("id", "kind", "player", "seats", "seed", "matches", "scenario", "reason", "paired")
 _COLUMNS = ", ".join(FIXTURE_COLUMNS)
+_MODEL_COLUMNS = ", ".join(field.name for field in attrs.fields(ModelRecord))
+_ADD_MODEL = f"INSERT INTO models ({_MODEL_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"  # noqa: S608 - constants
+_SELECT_MODELS = f"SELECT {_MODEL_COLUMNS} FROM models ORDER BY id"  # noqa: S608 - constants
 _JSON = {"manifest", "scenario", "seats"}
 _KEPT_CHECKPOINTS = 2  # per player: if the newest is damaged, the learner resumes from the other
 
@@ -101,9 +104,10 @@ class FixtureTable:
         """Return the fixtures that are neither finished nor closed."""
         return self._select("closed = 0")
 
-    def get(self, first: int, last: int) -> dict[int, Fixture]:
-        """Return the fixtures of a range of ids, both ends included, by id."""
-        return {fixture.id: fixture for fixture in self._select("id BETWEEN ? AND ?", first, last)}
+    def get(self, ids: Sequence[int]) -> dict[int, Fixture]:
+        """Return the fixtures with these ids that exist, by id."""
+        found = self._select("id IN (SELECT value FROM json_each(?))", json.dumps(ids))
+        return {fixture.id: fixture for fixture in found}
 
     def records(self, *, kind: str | None = None) -> Iterator[FixtureRecord]:
         """Return all fixtures ordered by id, also those without a match.
@@ -112,7 +116,7 @@ class FixtureTable:
             kind: Only ``"train"`` or only ``"eval"`` fixtures.
         """
         sql = (
-            f"SELECT created_s, (SELECT count(*) FROM matches WHERE fixture = id), {_COLUMNS}"  # noqa: S608 - constants
+            f"SELECT created_s, (SELECT ifnull(sum(played), 0) FROM matches WHERE fixture = id), {_COLUMNS}"  # noqa: S608 - constants
             " FROM fixtures WHERE :kind IS NULL OR kind = :kind ORDER BY id"
         )
         for created_s, played, *rest in self._db.execute(sql, {"kind": kind}):
@@ -136,13 +140,13 @@ class ModelTable:
             StoreError: There is a model of that name already.
         """
         try:
-            self._db.write("INSERT INTO models VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", *_row_of(model))
+            self._db.write(_ADD_MODEL, *_row_of(model))
         except sqlite3.IntegrityError as error:
             raise StoreError(f"model {model.participant} is already in the league") from error
 
     def records(self) -> tuple[ModelRecord, ...]:
         """Return the models, in the order in which they were frozen."""
-        rows = self._db.execute("SELECT * FROM models ORDER BY rowid")
+        rows = self._db.execute(_SELECT_MODELS)
         return tuple(_record_of(ModelRecord, row, table="models") for row in rows)
 
 

@@ -69,9 +69,9 @@ def test_candidates_show_their_statistics(made, data, show):
 def test_verify_compares_the_sums_with_the_log(made):
     """A changed sum is found."""
     with open_run(made.folder) as run:
-        assert not [problem for problem in verify(run) if "statistic" in problem]
+        assert not [problem for problem in verify(run).problems if "statistic" in problem]
     made.store.write("UPDATE behaviour SET total = total + 1 WHERE participant = 'cat@1'")
     made.store.commit()
     with open_run(made.folder) as run:
-        (problem,) = (problem for problem in verify(run) if "statistic" in problem)
+        (problem,) = (problem for problem in verify(run).problems if "statistic" in problem)
     assert problem.startswith("statistic cat/catches of cat@1: stored [2.0, 7.0, 20.0], the log has [2.0, 6.0, 20.0]")

@@ -172,7 +172,14 @@ def test_names_with_control_characters_are_escaped(write, view, show):
 def test_a_sound_league_verifies(run, show, data):
     """The exit status is 0."""
     assert "agrees with the log of 10 matches" in show(run, "verify")
-    assert data(run, "verify") == {"ok": True, "matches": 10, "problems": [], "quarantined": {}, "repairs": []}
+    assert data(run, "verify") == {
+        "ok": True,
+        "matches": 10,
+        "first_fixture": 0,
+        "problems": [],
+        "quarantined": {},
+        "repairs": [],
+    }
 
 
 def test_a_contradiction_exits_with_1(run, show):

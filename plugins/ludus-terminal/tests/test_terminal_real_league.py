@@ -93,7 +93,7 @@ def test_a_resumed_league_has_the_promoted_model(folder, show):
         runner.finish()
     with open_run(folder) as run:
         assert list(run.pools["chosen"]) == ["main@1"]
-        assert verify(run) == []
+        assert verify(run).problems == ()
 
 
 @pytest.mark.parametrize(

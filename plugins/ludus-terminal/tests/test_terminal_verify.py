@@ -42,7 +42,7 @@ def run(tmp_path):
 def problems(run):
     """Return the problems of a run folder."""
     with open_run(run) as opened:
-        return verify(opened)
+        return list(verify(opened).problems)
 
 
 def tamper(run, sql):
@@ -58,6 +58,9 @@ def test_a_sound_run_has_no_problems(run):
     assert problems(run) == []
 
 
+_ADD_MATCH = "INSERT INTO matches VALUES ({}, 1, x'', x'000000803f00000000', x'0900000000', x'')"
+
+
 @pytest.mark.parametrize(
     ("sql", "problem"),
     [
@@ -67,9 +70,14 @@ def test_a_sound_run_has_no_problems(run):
             "INSERT INTO payoffs VALUES ('train', 'x', 'y', 1, 0, 0)",
             r"payoff of x against y .* the log has \[0, 0, 0\]",
         ),
-        ("INSERT INTO matches VALUES (1, 3, 9, x'0000803f00000000', '{}')", r"the log has \[2, 1, 0\]"),
-        ("INSERT INTO matches VALUES (1, 9, 9, x'0000803f00000000', '{}')", "fixture 1: 1 matches beyond"),
-        ("INSERT INTO matches VALUES (8, 0, 9, x'0000803f00000000', '{}')", "fixtures that do not exist"),
+        (_ADD_MATCH.format("1, 3"), r"the log has \[2, 1, 0\]"),
+        (_ADD_MATCH.format("1, 9"), "fixture 1: match 9 is beyond its number of matches, 4"),
+        (_ADD_MATCH.format("8, 0"), "fixture 8: the log has matches of fixtures that do not exist"),
+        ("UPDATE totals SET matches = 5", r"number of eval matches: stored \[5\], the log has \[2\]"),
+        ("UPDATE players SET position = 7", "table players: the rows do not agree with their checksum"),
+        ("UPDATE fixtures SET reason = 'x'", "table fixtures, fixtures 0 to 1023: the rows do not agree"),
+        ("DELETE FROM checksums WHERE name = 'models'", "table models: the rows do not agree with their checksum"),
+        ("DROP INDEX open_fixtures", "open_fixtures: its definition in the database is not that of this version"),
         ("UPDATE models SET participant = 'main@2'", "main@1 has played, but it is not among the models"),
         ("INSERT INTO pools VALUES (9, 'p', 'main@5', 1, 0)", "pool p: main@5 is not among the models"),
         ("INSERT INTO pools VALUES (9, 'p', 'main@1', 1, 0)", "pool p: main@1 enters twice"),
@@ -137,6 +145,6 @@ def test_a_checkpoint_replaced_meanwhile_is_no_problem(run):
                 store.checkpoints.put(checkpoint)
             store.commit()
         (run / replaced.path).unlink()
-        assert verify(snapshot) == []
+        assert verify(snapshot).problems == ()
         (run / saved.path).unlink()
-        assert [problem.partition(":")[0] for problem in verify(snapshot)] == ["checkpoint of main"]
+        assert [problem.partition(":")[0] for problem in verify(snapshot).problems] == ["checkpoint of main"]

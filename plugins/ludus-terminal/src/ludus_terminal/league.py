@@ -139,10 +139,20 @@ def behaviour(run: Path, *, last: int, as_json: bool) -> None:
     multiple=True,
     help="Folder with files to restore models from, such as a copy of the run; may be repeated.",
 )
+@click.option(
+    "--continue",
+    "go_on",
+    is_flag=True,
+    help="Go on from the fixture that the last call with this option has reached, and record how far this one came.",
+)
 @_json
 @click.pass_context
-def verify(context: click.Context, run: Path, *, repair: bool, copies: tuple[Path, ...], as_json: bool) -> None:
+def verify(
+    context: click.Context, run: Path, *, repair: bool, copies: tuple[Path, ...], go_on: bool, as_json: bool
+) -> None:
     """Recompute everything from the match log and the files; the exit status is 1 if anything differs.
+
+    Every row of the database is compared with a checksum, so that any changed bit is found.
 
     With --repair, models are restored from copies and from checkpoints of equal weights, and return to their pools. A
     model that cannot be restored is quarantined: it leaves its pools and plays no more. A damaged checkpoint is set
@@ -153,7 +163,7 @@ def verify(context: click.Context, run: Path, *, repair: bool, copies: tuple[Pat
     from ludus.runs import repair_files  # noqa: PLC0415 - --help must be fast
 
     repairs = repair_files(run, copies) if repair else []
-    data = _print("views:VERIFY", run, as_json=as_json, repairs=repairs)
+    data = _print("views:VERIFY", run, as_json=as_json, repairs=repairs, go_on=go_on)
     context.exit(0 if data["ok"] else 1)
 
 

@@ -1,36 +1,39 @@
-"""Verify a league: payoffs against the log, files against their hashes, and names against each other."""
+"""Verify a league: its database, files against their hashes, and names against each other."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
-import numpy as np
-from ludus.errors import ModelError, StoreError
-from ludus.runs import ModelRecord, Run, check_model, find_damage, kept_checkpoints, load_checkpoint, load_manifest
+import attrs
+from ludus.errors import ModelError
+from ludus.runs import (
+    ModelRecord,
+    Run,
+    Verification,
+    check_model,
+    kept_checkpoints,
+    load_checkpoint,
+    load_manifest,
+    verify_database,
+)
 
 __all__ = ["verify"]
 
 _ATTEMPTS = 3
 
 
-def verify(run: Run) -> list[str]:
-    """Recompute and compare everything; return one line for every contradiction. Quarantined models are none."""
-    return [problem for check in _CHECKS for problem in check(run)]
+def verify(run: Run, *, go_on: bool = False) -> Verification:
+    """Compare a run's database with its checksums and its log, and files and names with the database.
 
+    Quarantined models are no problem.
 
-def _payoffs(run: Run) -> Iterator[str]:
-    """Compare the stored payoffs with those computed from the log."""
-    try:
-        counted = run.recompute_payoffs()
-    except StoreError as error:
-        yield str(error)
-        return
-    stored, zeros = run.payoffs(), np.zeros(3, np.int64)
-    for key in sorted(counted.keys() | stored.keys()):
-        expected, actual = counted.get(key, zeros), stored.get(key, zeros)
-        if not np.array_equal(expected, actual):
-            kind, a, b = key
-            yield f"payoff of {a} against {b} ({kind}): stored {actual.tolist()}, the log has {expected.tolist()}"
+    Args:
+        run: The run.
+        go_on: As in `ludus.runs.verify_database`.
+    """
+    database = verify_database(run, go_on=go_on)
+    others = [problem for check in _CHECKS for problem in check(run)]
+    return attrs.evolve(database, problems=(*database.problems, *others))
 
 
 def _participants(run: Run) -> Iterator[str]:
@@ -116,8 +119,6 @@ def _load_error(subject: str, load: Callable[..., object], *arguments: object) -
 
 
 _CHECKS: tuple[Callable[[Run], Iterable[str]], ...] = (
-    find_damage,
-    _payoffs,
     _participants,
     _models,
     _lineage,

@@ -373,12 +373,13 @@ def _show_matches(data: Data) -> Iterable[RenderableType]:
     yield shown
 
 
-def _verify(run: Run, repairs: Sequence[str] = ()) -> Data:
-    problems = verify(run)
+def _verify(run: Run, repairs: Sequence[str] = (), *, go_on: bool = False) -> Data:
+    found = verify(run, go_on=go_on)
     return {
-        "ok": not problems,
+        "ok": not found.problems,
         "matches": run.num_matches(),
-        "problems": problems,
+        "first_fixture": found.first_fixture,
+        "problems": list(found.problems),
         "quarantined": dict(run.quarantined),
         "repairs": list(repairs),
     }
@@ -390,6 +391,8 @@ def _show_verify(data: Data) -> Iterable[RenderableType]:
         yield escape(f"{name} is quarantined and does not play: {damage}")
     if data["ok"]:
         yield f"everything agrees with the log of {data['matches']:,} matches and with the files"
+        if data["first_fixture"]:
+            yield f"fixtures before {data['first_fixture']:,} were verified earlier"
 
 
 OVERVIEW = View(_overview, _show_overview)
