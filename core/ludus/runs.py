@@ -28,7 +28,8 @@ from ludus._league.statistics import Score, score
 from ludus._plugins.manager import Plugins, load_plugins
 from ludus._run.context import RunContext
 from ludus._run.factories import make, make_agent, make_environment
-from ludus._run.metrics import earlier_models, read_metrics, spread_evenly
+from ludus._run.metric_file import read_metrics
+from ludus._run.metrics import earlier_models, spread_evenly
 from ludus._run.worker_factories import make_anchor_agent, make_model_agent
 from ludus._sampling.evaluation import play_matches
 from ludus._seeding import match_seeds

@@ -6,13 +6,15 @@ import json
 import math
 import resource
 import tracemalloc
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from ludus._league.statistics import score
 from ludus._messaging.messages import Credit, Fixtures
-from ludus._run.metrics import JsonLinesSink, StallWatchdog, collect_metrics, read_metrics, spread_evenly, summarize
+from ludus._run.metric_file import MetricFile, read_metrics, thinned
+from ludus._run.metrics import StallWatchdog, collect_metrics, spread_evenly, summarize
 from ludus.errors import RunError
 from ludus.matchmaker import PlayerView, Rating
 from ludus.metrics import Metric
@@ -33,7 +35,7 @@ def test_metrics_come_back_in_order(path):
     """The file is read by another process than the writer."""
     first = [metric("learner/main_agent/entropy", 0.25), metric("samples", 7.0)]
     second = [metric("samples", 9.0, decisions=200, elapsed_s=2.5)]
-    sink = JsonLinesSink(path)
+    sink = MetricFile(path)
     sink.write(first)
     sink.write(second)
     sink.close()
@@ -42,7 +44,7 @@ def test_metrics_come_back_in_order(path):
 
 def test_file_format(path):
     """The documented format is also read by other tools."""
-    sink = JsonLinesSink(path)
+    sink = MetricFile(path)
     sink.write([metric("a", 1.0), metric("b", 2.0)])
     sink.close()
     assert [json.loads(line) for line in path.read_text().splitlines()] == [
@@ -53,7 +55,7 @@ def test_file_format(path):
 def test_metrics_of_several_moments(path):
     """One write may hold metrics of several times."""
     metrics = [metric("a", 1.0), metric("a", 2.0, decisions=101), metric("b", 3.0, decisions=101)]
-    sink = JsonLinesSink(path)
+    sink = MetricFile(path)
     sink.write(metrics)
     sink.close()
     assert list(read_metrics(path)) == metrics
@@ -63,7 +65,7 @@ def test_metrics_of_several_moments(path):
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
 def test_values_that_are_not_finite_are_null(path, value):
     """JSON has no NaN; null is read as NaN."""
-    sink = JsonLinesSink(path)
+    sink = MetricFile(path)
     sink.write([metric("a", value)])
     sink.close()
     assert '"a": null' in path.read_text()
@@ -73,7 +75,7 @@ def test_values_that_are_not_finite_are_null(path, value):
 
 def test_empty_write_adds_no_line(path):
     """The file is unchanged."""
-    sink = JsonLinesSink(path)
+    sink = MetricFile(path)
     sink.write([])
     sink.close()
     assert path.read_bytes() == b""
@@ -81,7 +83,7 @@ def test_empty_write_adds_no_line(path):
 
 def test_metrics_can_be_read_before_closing(path):
     """A dashboard reads the file of a running run."""
-    sink = JsonLinesSink(path)
+    sink = MetricFile(path)
     sink.write([metric("a", 1.0)])
     assert len(list(read_metrics(path))) == 1
     sink.close()
@@ -90,7 +92,7 @@ def test_metrics_can_be_read_before_closing(path):
 def test_reopening_appends(path):
     """A resumed run continues the file."""
     for value in (1.0, 2.0):
-        sink = JsonLinesSink(path)
+        sink = MetricFile(path)
         sink.write([metric("a", value)])
         sink.close()
         sink.close()
@@ -101,20 +103,20 @@ def test_reopening_appends(path):
 @pytest.mark.parametrize("lines", [0, 1, 2000])
 def test_incomplete_last_line_is_skipped_and_removed(path, lines, torn):
     """A crash during a write loses that line only."""
-    sink = JsonLinesSink(path)
+    sink = MetricFile(path)
     for _ in range(lines):
         sink.write([metric("a", 1.0)])
     sink.close()
     whole = path.read_bytes()
     path.write_bytes(whole + torn)
     assert len(list(read_metrics(path))) == lines
-    JsonLinesSink(path).close()
+    MetricFile(path).close()
     assert path.read_bytes() == whole
 
 
 def test_failed_write_leaves_the_file_unchanged(path):
     """A nearly full disk writes a part of a line, which would damage the next one."""
-    sink = JsonLinesSink(path)
+    sink = MetricFile(path)
     sink.write([metric("a", 1.0)])
     whole, limits = path.read_bytes(), resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (len(whole) + 10, limits[1]))
@@ -134,7 +136,7 @@ def test_reopening_reads_the_end_of_the_file_only(path):
     line = b'{"t": 1, "d": 2, "m": {}}\n'
     path.write_bytes(line * 100_000 + b"torn")
     tracemalloc.start()
-    JsonLinesSink(path).close()
+    MetricFile(path).close()
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert path.stat().st_size == len(line) * 100_000
@@ -341,3 +343,93 @@ def test_stall_of_samplers_that_omit_metrics(coordinator):
     coordinator.clock = lambda: 7.0
     watchdog = StallWatchdog(timeout_s=0.0)
     assert watchdog.check(coordinator).startswith("nothing was played for 0 s: samplers have no matches")
+
+
+# -- thinning --------------------------------------------------------------------------------------------------------
+
+HOUR_S = 3600.0
+
+
+def times(path):
+    """Return the times of the reports in a file."""
+    return [read.elapsed_s for read in read_metrics(path)]
+
+
+@pytest.fixture
+def thins_soon(monkeypatch):
+    """Thin files of more than 20 kB."""
+    monkeypatch.setattr("ludus._run.metric_file._THINNED_BYTES", 20_000)
+
+
+def test_reports_thin_out_with_age(path, thins_soon):
+    """All of two hours, one per minute of the day before, one per ten minutes of the rest: the last of each."""
+    sink = MetricFile(path)
+    seconds = np.arange(0, 30 * HOUR_S, 20.0)
+    for second in seconds:
+        sink.write([metric("a", second, elapsed_s=float(second), decisions=int(second))])
+    sink._thin(float(seconds[-1]))
+    sink.close()
+    found, now = np.array(times(path)), seconds[-1]
+    assert found[found >= now - 2 * HOUR_S].tolist() == seconds[seconds >= now - 2 * HOUR_S].tolist()
+    day = found[(found < now - 2 * HOUR_S - 60) & (found > now - 26 * HOUR_S + 60)]
+    assert (day % 60 == 40).all()
+    assert (np.diff(day) == 60).all()
+    old = found[found < now - 26 * HOUR_S - 600]
+    assert (np.diff(old) == 600).all()
+    assert (old % 600 == 580).all()
+
+
+def test_size_is_bounded(path, thins_soon):
+    """The file doubles at most between two thinnings."""
+    sink, largest = MetricFile(path, full_s=600.0), 0
+    for second in range(0, 48 * 3600, 6):
+        sink.write([metric("a", 1.0, elapsed_s=float(second), decisions=second)])
+        largest = max(largest, path.stat().st_size)
+    sink._thin(48 * HOUR_S)
+    sink.close()
+    assert len(times(path)) < 600 / 6 + 24 * 60 + 24 * 6 + 3
+    assert largest < 2.1 * path.stat().st_size
+
+
+def test_thinning_is_repeatable(path):
+    """Thinning again at the same time changes nothing; later, only what has aged."""
+    lines = [b'{"t": %d, "d": 0, "m": {}}\n' % second for second in range(0, 40 * 3600, 30)]
+    once = list(thinned(lines, now_s=40 * HOUR_S, full_s=2 * HOUR_S))
+    assert list(thinned(once, now_s=40 * HOUR_S, full_s=2 * HOUR_S)) == once
+    later = list(thinned(lines, now_s=60 * HOUR_S, full_s=2 * HOUR_S))
+    assert list(thinned(once, now_s=60 * HOUR_S, full_s=2 * HOUR_S)) == later
+
+
+def test_damaged_lines_are_kept(path):
+    """Reading reports them."""
+    lines = [b'{"t": 1, "d": 0, "m": {}}\n', b"damaged\n", b'{"t": 2, "d": 0, "m": {}}\n']
+    assert list(thinned(lines, now_s=40 * HOUR_S, full_s=0.0)) == lines
+
+
+def test_a_reader_sees_the_whole_old_file(path, thins_soon):
+    """The new one takes its name; what follows is appended to that."""
+    sink = MetricFile(path)
+    for second in range(10):
+        sink.write([metric("a", 1.0, elapsed_s=float(second))])
+    reader = read_metrics(path)
+    assert next(reader).elapsed_s == 0.0
+    sink._thin(40 * HOUR_S)
+    sink.write([metric("a", 2.0, elapsed_s=40 * HOUR_S)])
+    sink.close()
+    assert [read.elapsed_s for read in reader] == [float(second) for second in range(1, 10)]
+    assert times(path) == [9.0, 40 * HOUR_S]
+
+
+def test_a_crash_while_thinning_loses_nothing(path, thins_soon, monkeypatch):
+    """The old file stays until the new one is complete."""
+    sink = MetricFile(path)
+    for second in range(10):
+        sink.write([metric("a", 1.0, elapsed_s=float(second))])
+    before = path.read_bytes()
+    monkeypatch.setattr(Path, "replace", lambda self, target: (_ for _ in ()).throw(OSError("no space")))
+    sink._thin(40 * HOUR_S)
+    assert path.read_bytes() == before
+    sink.write([metric("a", 1.0, elapsed_s=10.0)])
+    sink.close()
+    assert len(times(path)) == 11
+    assert list(path.parent.iterdir()) == [path]

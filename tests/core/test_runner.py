@@ -24,7 +24,7 @@ from ludus._messaging.in_process import InProcessPool
 from ludus._messaging.messages import Failure, FixtureRequest
 from ludus._plugins.manager import load_plugins
 from ludus._run import session as _session
-from ludus._run.metrics import read_metrics
+from ludus._run.metric_file import read_metrics
 from ludus._run.runner import resume, train
 from ludus._store.model_files import load_arrays
 from ludus._store.store import Store

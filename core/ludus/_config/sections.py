@@ -195,6 +195,12 @@ class MetricsSection:
     """``[metrics]``: where metrics are written."""
 
     sinks: tuple[SelectedComponent, ...] = option((), help="Names of metric sinks.")
+    full_hours: float = option(
+        2.0,
+        at_least(0),
+        help="Hours of training for which metrics.jsonl keeps every report; one per minute for a day before, and one "
+        "per ten minutes before that.",
+    )
     interval_s: float = option(
         1.0, at_least(0.1), help="Seconds between two reports; at least 20 times the duration of a report."
     )

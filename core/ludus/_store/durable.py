@@ -7,17 +7,24 @@ each is synced.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 
 __all__ = ["make_folder", "sync_folder", "write_durably"]
 
 
-def write_durably(path: Path, data: bytes) -> None:
-    """Write a file atomically, and sync its content and its name."""
+def write_durably(path: Path, data: bytes | Iterable[bytes]) -> None:
+    """Write a file atomically, and sync its content and its name.
+
+    Args:
+        path: The file.
+        data: Its content, or the parts of it.
+    """
+    parts = (data,) if isinstance(data, bytes) else data
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
         with partial.open("wb") as file:
-            file.write(data)
+            file.writelines(parts)
             file.flush()
             os.fsync(file.fileno())
         partial.replace(path)

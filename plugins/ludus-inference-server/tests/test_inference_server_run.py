@@ -13,7 +13,7 @@ import pytest
 import torch
 from ludus._config.run_config import load_config
 from ludus._plugins.manager import load_plugins
-from ludus._run.metrics import read_metrics
+from ludus._run.metric_file import read_metrics
 from ludus._run.runner import train
 from ludus.errors import ConfigError
 

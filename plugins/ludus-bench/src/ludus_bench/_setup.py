@@ -20,7 +20,7 @@ from ludus._config.sections import PlayerConfig, RunConfig
 from ludus._config.toml import apply_overrides, read_toml
 from ludus._run.context import RunContext
 from ludus._run.factories import make_algorithm, make_environment, make_networks, player_role
-from ludus._run.metrics import read_metrics
+from ludus._run.metric_file import read_metrics
 from ludus._run.threads import configure_process, find_device_problem
 from ludus._run.worker_plan import count_samplers
 from ludus._seeding import seed_for
