@@ -105,13 +105,20 @@ def _pair() -> tuple[str, str]:
 
 
 def _write(path: Path, key: RunKey | JoinKey) -> None:
-    """Write a file that only this user can read, atomically."""
+    """Write a file that only this user can read, atomically, and sync its content and its name."""
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
         json.dump(attrs.asdict(key), file, indent=2)
         file.write("\n")
+        file.flush()
+        os.fsync(file.fileno())
     partial.replace(path)
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
 
 
 def _read(path: Path, kind: type[RunKey | JoinKey]) -> dict[str, Any]:
