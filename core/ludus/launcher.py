@@ -49,6 +49,8 @@ __all__ = [
     "WorkerSpec",
     "helper_name",
     "learner_name",
+    "sampler_host",
+    "worker_kind",
 ]
 
 COORDINATOR = "coordinator"
@@ -65,6 +67,17 @@ def learner_name(player: str) -> str:
 def helper_name(player: str, rank: int) -> str:
     """Return the worker name of a helper of a player's learner; its rank in the process group is at least 1."""
     return f"helper-{rank}-{player}"
+
+
+def worker_kind(worker: str) -> str:
+    """Return the kind of a worker, with which its name starts: ``coordinator``, ``sampler``, ``learner`` and so on."""
+    return worker.partition("-")[0]
+
+
+def sampler_host(worker: str) -> str:
+    """Return the host of a worker: that of ``sampler-HOST-N``, empty for all workers of the run's own host."""
+    kind, _, rest = worker.partition("-")
+    return rest.rpartition("-")[0] if kind == "sampler" else ""
 
 
 # -- in the coordinator's process -----------------------------------------------------------------------------------
@@ -140,6 +153,21 @@ class WorkerPool(Link, Protocol):
     def alive(self) -> list[str]:
         """Return the names of the running workers."""
 
+    def cut_off(self, worker: str, reason: str) -> None:
+        """Receive nothing more from a worker that breaks the protocol: restart it, or disconnect its host.
+
+        Args:
+            worker: Worker name.
+            reason: Why its last message was refused.
+        """
+
+    def quarantine(self, hosts: Mapping[str, str]) -> None:
+        """Keep hosts out of the run until they are released; without other hosts this does nothing.
+
+        Args:
+            hosts: All hosts that are quarantined, with one line each for their users.
+        """
+
     def finish(self, *, timeout_s: float, poll: Callable[[], None]) -> list[str]:
         """Wait for all workers to exit, then kill the rest; services last, since others may wait for their answers.
 
@@ -205,6 +233,13 @@ class SharedMemory(Protocol):
 
         The block is sent as `ludus.wire.Segments` with views of these arrays. The buffer is allocated again once a
         `ludus.wire.Credit` has released the block.
+        """
+
+    def expect_blocks(self, check: Callable[[Shapes], None]) -> None:
+        """Check the shapes and dtypes that a received block declares before its arrays are read or decompressed.
+
+        Args:
+            check: Raises `ludus.errors.ContractError` for arrays that are no block of this learner.
         """
 
     def publish(self, weights: Weights, version: int) -> None:

@@ -243,11 +243,17 @@ class SegmentBatch:
         joined._counts = np.concatenate([part.counts() for part in parts])
         return joined
 
+    def compact(self) -> SegmentBatch:
+        """Return a copy of the segments with trainable decisions."""
+        return self._copy(np.flatnonzero(self.counts()))
+
     def _without_empty(self) -> SegmentBatch:
         """Return the segments with entries; few may be left after decisions were dropped as too old."""
         kept = np.flatnonzero(self.length)
-        if kept.size == self.num_segments:
-            return self
+        return self if kept.size == self.num_segments else self._copy(kept)
+
+    def _copy(self, kept: np.ndarray) -> SegmentBatch:
+        """Return a copy of the segments of the given indices."""
         part = SegmentBatch.from_arrays({name: a.take(kept, axis=_axis(name)) for name, a in self.arrays().items()})
         part._counts = self.counts()[kept]
         return part

@@ -31,6 +31,8 @@ from ludus._messaging.messages import (
     Segments,
     Stop,
 )
+from ludus._messaging.permissions import check_kind, check_owner, permit
+from ludus._messaging.refusals import Refusals, RefusedMessage
 from ludus.errors import WireError
 
 __all__ = [
@@ -47,19 +49,24 @@ __all__ = [
     "Hello",
     "Message",
     "MetricsReport",
+    "Refusals",
+    "RefusedMessage",
     "Results",
     "ResultsAck",
     "SamplerLeft",
     "Segments",
     "Stop",
+    "check_kind",
+    "check_owner",
     "message_of",
+    "permit",
 ]
 
 Message: TypeAlias = attrs.AttrsInstance
 _M = TypeVar("_M", bound=Message)
 
 #: Version of the protocol, increased whenever a message changes; peers of different versions reject each other.
-PROTOCOL = 16
+PROTOCOL = 17
 
 #: All message classes.
 MESSAGES: tuple[type[Message], ...] = tuple(

@@ -107,7 +107,7 @@ def test_an_empty_fixture_answer_needs_no_commit(league, monkeypatch):
     """An idle evaluator causes no commits."""
     runner = league(evaluation={"enabled": False})
     monkeypatch.setattr(Store, "commit", lambda store: pytest.fail("committed"))
-    assert fixtures(runner, kind="eval", peer="sampler-0") == ()
+    assert fixtures(runner, kind="eval", peer="evaluator-0") == ()
 
 
 def test_repeated_results_count_once(league):
@@ -122,7 +122,7 @@ def test_repeated_results_count_once(league):
 def test_malformed_results_are_refused_and_counted(league, caplog):
     """A malformed report is acknowledged and logged with its worker, and does not end the run."""
     runner = league()
-    (fixture,) = fixtures(runner)
+    (fixture,) = fixtures(runner, peer="sampler-box-0")
     sound = results(fixture, outcome=(0.5, 0.5))
     outcome, ticks = sound.arrays["outcome"], sound.arrays["ticks"]
     for wrong in (
@@ -134,8 +134,8 @@ def test_malformed_results_are_refused_and_counted(league, caplog):
         assert send(runner, broken, peer="sampler-box-0") == [ResultsAck(report=1)]
     assert (runner.coordinator.stop_reason, runner.coordinator.counts.training) == ("", 0)
     assert runner.store.counters()["reports_refused"] == 3
-    assert "refused report 2, of sampler-box-0: results: expected outcomes in [0, 1]" in caplog.text
-    assert send(runner, sound) == [ResultsAck(report=1)]  # what was dealt can still be played
+    assert "refused message 2, of sampler-box-0: results: expected outcomes in [0, 1]" in caplog.text
+    assert send(runner, sound, peer="sampler-box-0") == [ResultsAck(report=1)]  # what was dealt can still be played
     assert runner.coordinator.counts.training == fixture.matches
 
 
@@ -266,20 +266,20 @@ def test_rating_matches_stay_within_the_budget(league):
 def test_unfinished_ratings_of_a_lost_worker_are_reassigned(league):
     """The next worker that requests fixtures gets them."""
     runner = league(anchors=("random", "perfect"))
-    out = fixtures(runner, kind="eval", peer="sampler-away-0")
+    out = fixtures(runner, kind="eval", peer="evaluator-away")
     assert out
-    send(runner, MetricsReport(values={"ticks_per_s": 1.0}), peer="sampler-away-0")
+    send(runner, MetricsReport(values={"ticks_per_s": 1.0}), peer="evaluator-away")
     assert out[0] not in fixtures(runner, kind="eval", peer="evaluator-0")
-    send(runner, MetricsReport(values={}), peer="sampler-away-0")
+    send(runner, MetricsReport(values={}), peer="evaluator-away")
     assert fixtures(runner, kind="eval", count=2, peer="evaluator-0") == out
 
 
 def test_ratings_finished_by_a_worker_reported_lost_are_not_reassigned(league):
     """Their results count, and no other worker gets them."""
     runner = league(anchors=("random", "perfect"))
-    (first, *_) = out = fixtures(runner, kind="eval", peer="sampler-away-0")
-    send(runner, MetricsReport(values={}), peer="sampler-away-0")
-    send(runner, results(first), peer="sampler-away-0")
+    (first, *_) = out = fixtures(runner, kind="eval", peer="evaluator-away")
+    send(runner, MetricsReport(values={}), peer="evaluator-away")
+    send(runner, results(first), peer="evaluator-away")
     assert first not in fixtures(runner, kind="eval", count=len(out) + 1, peer="evaluator-0")
 
 

@@ -14,6 +14,7 @@ import numpy as np
 from attrs import define, field
 
 from ludus._config.sections import RunConfig
+from ludus._league.assignments import Assignments
 from ludus._league.changes import ModelRegistry, RuleRunner
 from ludus._league.fixtures import EvaluationFixtures, TrainingFixtures
 from ludus._league.league import League
@@ -33,10 +34,14 @@ from ludus._messaging.messages import (
     Hello,
     MetricsReport,
     ModelFrozen,
+    PeerRefused,
     Results,
 )
+from ludus._messaging.permissions import check_owner
+from ludus._messaging.refusals import Refusals, RefusedMessage
 from ludus._plugins.manager import Plugins
-from ludus.launcher import Link
+from ludus.errors import WireError
+from ludus.launcher import COORDINATOR, Link
 
 _MAX_FIXTURES_PER_REQUEST = 64
 _FIXTURES_PER_MESSAGE = 8  # a message's header is bounded, and fixtures of many seats and parameters are large
@@ -52,6 +57,7 @@ class Coordinator:
         rng: The random generator that the parts share.
         training: Creates training fixtures.
         evaluation: Creates rating fixtures.
+        assignments: Fixtures that are assigned to workers.
         results: Records results.
         counts: Counts of finished matches.
         models: Adds frozen models.
@@ -60,6 +66,7 @@ class Coordinator:
         membership: The workers.
         inspector: Quarantines damaged models.
         outbox: Queue of answers and events.
+        refusals: Counts the refused messages of workers.
         plugins: Receive events.
         link: Sends messages to workers.
         clock: Seconds.
@@ -70,6 +77,7 @@ class Coordinator:
     rng: np.random.Generator
     training: TrainingFixtures
     evaluation: EvaluationFixtures
+    assignments: Assignments
     results: ResultRecorder
     counts: MatchCounts
     models: ModelRegistry
@@ -78,6 +86,7 @@ class Coordinator:
     membership: Membership
     inspector: ModelInspector
     outbox: Outbox
+    refusals: Refusals
     plugins: Plugins
     link: Link
     clock: Callable[[], float]
@@ -111,10 +120,25 @@ class Coordinator:
         self.inspector.start()
 
     def handle(self, worker: str, message: Any) -> None:
-        """Process one message of a worker; `flush` sends the answers.
+        """Process one message of a worker; `flush` sends the answers. A message that it must not send is counted.
 
         Raises:
             LudusError: Plugin code failed, or the disk did.
+        """
+        if isinstance(message, RefusedMessage):
+            self.refusals.add(worker, message.problem)
+            return
+        try:
+            check_owner(worker, COORDINATOR, message)
+            self._dispatch(worker, message)
+        except WireError as error:
+            self.refusals.add(worker, str(error))
+
+    def _dispatch(self, worker: str, message: Any) -> None:
+        """Process one message.
+
+        Raises:
+            WireError: The worker must not send it.
         """
         self.membership.last_seen_s[worker] = self.clock()
         match message:
@@ -123,9 +147,7 @@ class Coordinator:
             case FixtureRequest():
                 self._assign_fixtures(worker, message)
             case Results():
-                self.results.record(worker, message)
-                if not self.membership.stopping:
-                    self.rule_runner.apply_due(self.counts.training)
+                self._record_results(worker, message)
             case ModelFrozen():
                 self.models.register(worker, message)
             case DamagedModel():
@@ -143,16 +165,25 @@ class Coordinator:
                 self.membership.heartbeat(worker, message)
             case Failure():
                 self.membership.fail(worker, message)
+            case PeerRefused():
+                self.refusals.cut_off(message.peer, message.problem)
+
+    def _record_results(self, worker: str, message: Results) -> None:
+        self.results.record(worker, message)
+        if not self.membership.stopping:
+            self.rule_runner.apply_due(self.counts.training)
 
     def _assign_fixtures(self, worker: str, request: FixtureRequest) -> None:
         fixtures = []
-        for _ in range(min(request.count, _MAX_FIXTURES_PER_REQUEST)):
+        for _ in range(min(request.count, _MAX_FIXTURES_PER_REQUEST, self.assignments.room(worker))):
             if request.kind == "train":
                 fixtures.append(self.training.create())
             else:
                 fixtures += self.evaluation.assign(
                     worker, training_matches=self.counts.training, rating_matches=self.counts.rating
                 )
+        for fixture in fixtures:
+            self.assignments.add(worker, fixture.id)
         for first in range(0, max(len(fixtures), 1), _FIXTURES_PER_MESSAGE):
             part = tuple(fixtures[first : first + _FIXTURES_PER_MESSAGE])
             self.outbox.send(worker, Fixtures(fixtures=part))

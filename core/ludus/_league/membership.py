@@ -7,6 +7,7 @@ from pathlib import PurePath
 
 from attrs import define, evolve, field
 
+from ludus._league.assignments import Assignments
 from ludus._league.changes import FreezeRequests
 from ludus._league.damage import DamageContainment
 from ludus._league.fixtures import EvaluationFixtures
@@ -22,7 +23,11 @@ from ludus._messaging.messages import (
     TrainingProgress,
     Welcome,
 )
+from ludus.errors import WireError
 from ludus.recovery import ResumePoint
+
+_MAX_METRICS = 1024  # names of metrics that one worker may report, over all its reports
+_MAX_METRIC_NAME = 200  # characters
 
 
 @define
@@ -33,6 +38,7 @@ class Membership:
         learners: Player by worker name of its learner.
         league: The league.
         evaluation: Rating fixtures, which are reassigned when their worker leaves.
+        assignments: Fixtures that are assigned to workers.
         requests: Freeze requests, which are repeated to learners.
         outbox: Queue of the answers.
         damage: Replaces damaged checkpoints.
@@ -48,6 +54,7 @@ class Membership:
     learners: Mapping[str, str]
     league: League
     evaluation: EvaluationFixtures
+    assignments: Assignments
     requests: FreezeRequests
     outbox: Outbox
     damage: DamageContainment
@@ -55,6 +62,7 @@ class Membership:
     metrics: dict[str, dict[str, float]] = field(init=False, factory=dict)
     errors: dict[str, str] = field(init=False, factory=dict)
     failure: str = field(init=False, default="")
+    _metric_names: dict[str, set[str]] = field(init=False, factory=dict)  # of all reports, by worker
     _stop: Stop | None = field(init=False, default=None)
 
     @property
@@ -72,7 +80,7 @@ class Membership:
         """Answer a worker that has started or restarted."""
         if self._stop is not None:
             self.outbox.send(worker, self._stop)
-        self.evaluation.reassign(worker)
+        self._reassign(worker)
         player = self.learners.get(worker)
         if player is None:
             self.outbox.acknowledge(worker, Welcome(elapsed_s=self.league.elapsed_s))
@@ -114,12 +122,33 @@ class Membership:
         self.requests.send(player)
 
     def report_metrics(self, worker: str, message: MetricsReport) -> None:
-        """Keep a worker's metrics; without values the worker has left."""
+        """Keep a worker's metrics; without values the worker has left.
+
+        Raises:
+            WireError: The worker reports too many metrics, or one with a long or unprintable name.
+        """
         if message.values:
+            self._check_names(worker, message.values.keys())
             self.metrics[worker] = dict(message.values)
         else:
             self.metrics.pop(worker, None)
-            self.evaluation.reassign(worker)
+            self._metric_names.pop(worker, None)
+            self._reassign(worker)
+
+    def _check_names(self, worker: str, names: Collection[str]) -> None:
+        known = self._metric_names.setdefault(worker, set())
+        new = [name for name in names if name not in known]
+        if len(known) + len(new) > _MAX_METRICS:
+            raise WireError(f"{len(known) + len(new)} metrics of {worker}, at most {_MAX_METRICS} are allowed")
+        for name in new:
+            if len(name) > _MAX_METRIC_NAME or not name.isprintable():
+                raise WireError(f"metric {name[:40]!r}: expected at most {_MAX_METRIC_NAME} printable characters")
+        known.update(new)
+
+    def _reassign(self, worker: str) -> None:
+        """Make the unfinished rating fixtures of a worker available to others; late results of it are accepted."""
+        self.evaluation.reassign(worker)
+        self.assignments.release(worker)
 
     def save_checkpoint(self, worker: str, message: Checkpoint) -> None:
         """Make a checkpoint the one that its learner resumes from."""

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import logging
+from collections.abc import Mapping
 
+import numpy as np
 from attrs import define, field
 
+from ludus._league.assignments import Assignments
 from ludus._league.fixtures import EvaluationFixtures, ShareScheduler
 from ludus._league.league import League
 from ludus._league.outbox import Outbox
 from ludus._messaging.messages import Results, ResultsAck
 from ludus._store.match_log import FixtureSummary
 from ludus.errors import WireError
-
-_log = logging.getLogger(__name__)
 
 
 @define
@@ -52,6 +52,7 @@ class ResultRecorder:
         counts: Counts the matches.
         scheduler: Needs to know how long a player's matches are.
         evaluation: Tracks unfinished rating fixtures.
+        assignments: Fixtures that are assigned to workers.
         outbox: Queue of the answers.
     """
 
@@ -59,27 +60,39 @@ class ResultRecorder:
     counts: MatchCounts
     scheduler: ShareScheduler
     evaluation: EvaluationFixtures
+    assignments: Assignments
     outbox: Outbox
-    _num_refused: int = field(init=False, default=0)
 
     def record(self, worker: str, message: Results) -> None:
-        """Add results to the match log, or refuse a malformed report; acknowledge both, so that it is not repeated."""
-        try:
-            recorded = self.league.record(message.arrays)
-        except WireError as error:  # from another host: a local sampler ends with an error of its environment
-            self._refuse(worker, error)
-        else:
-            for summary in recorded.fixtures:
-                self._add(summary)
-        self.outbox.acknowledge(worker, ResultsAck(report=message.report))
+        """Add results to the match log, and acknowledge them. Refused ones are acknowledged too, so none is repeated.
 
-    def _add(self, summary: FixtureSummary) -> None:
+        Raises:
+            WireError: The report is malformed, or holds matches that were not assigned to the worker. Nothing of it is
+                added; its matches stay open, like those of a worker that left.
+        """
+        self.outbox.acknowledge(worker, ResultsAck(report=message.report))
+        try:
+            for summary in self._record(worker, message.arrays):
+                self._add(worker, summary)
+        except WireError:
+            self.league.store.add_counter("reports_refused", 1)
+            raise
+
+    def _record(self, worker: str, arrays: Mapping[str, np.ndarray]) -> tuple[FixtureSummary, ...]:
+        rows = self.assignments.unfinished_rows(worker, arrays)
+        if not rows.all():
+            self.league.store.add_counter("results_duplicate", int(rows.size - rows.sum()))
+            arrays = {name: array[rows] for name, array in arrays.items()}
+        return self.league.record(arrays).fixtures
+
+    def _add(self, worker: str, summary: FixtureSummary) -> None:
         fixture = summary.fixture
         self.counts.add(summary)
         if fixture.kind == "train":
             self.scheduler.record_matches(fixture.player, matches=summary.matches, ticks=summary.ticks)
         if summary.finished:
             self.evaluation.finish(fixture.id)
+            self.assignments.finish(worker, fixture.id)
         self.outbox.emit(
             "ludus_match_ended",
             fixture=str(fixture.id),
@@ -87,10 +100,3 @@ class ResultRecorder:
             outcome=summary.outcome,
             matches=summary.matches,
         )
-
-    def _refuse(self, worker: str, error: WireError) -> None:
-        """Count a malformed report; its matches stay open, like those of a worker that left."""
-        self.league.store.add_counter("reports_refused", 1)
-        self._num_refused += 1
-        if self._num_refused.bit_count() == 1:  # log reports 1, 2, 4, 8 …
-            _log.warning("refused report %d, of %s: %s", self._num_refused, worker, error)

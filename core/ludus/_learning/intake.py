@@ -22,14 +22,16 @@ from attrs import define, evolve, field
 from ludus._learning.segment_queue import SegmentQueue, Sender
 from ludus._learning.state import LearnerState
 from ludus._messaging.messages import Credit, Hello, Segments
+from ludus._messaging.refusals import Refusals
 from ludus._sampling.segment_layout import SegmentLayout
 from ludus.algorithm import OffPolicyTrainer
 from ludus.errors import ContractError
-from ludus.launcher import Link
+from ludus.launcher import Link, Shapes
 from ludus.segment import SegmentBatch
 
 _log = logging.getLogger(__name__)
 _TARGET_SHARE = 0.75  # of the most updates in flight; the rest is a margin for blocks that take longer than others
+_SPARSE = 8  # blocks with decisions in less than 1/8 of their entries are compacted
 _SURPLUS_FACTOR = 4  # a restarted sampler, or one with outdated credits, may exceed its credits so far
 
 
@@ -42,6 +44,7 @@ class SegmentIntake:
         state: State of the learner.
         link: Sends credits.
         clock: Seconds.
+        refusals: Counts blocks of another layout.
 
     Attributes:
         queue: Segments that wait for an update.
@@ -51,6 +54,7 @@ class SegmentIntake:
     state: LearnerState
     link: Link
     clock: Callable[[], float]
+    refusals: Refusals
     queue: SegmentQueue = field(init=False, factory=SegmentQueue)
     _warned: bool = field(init=False, default=False)
 
@@ -67,6 +71,12 @@ class SegmentIntake:
         sender.version = -1
         self.grant(sender)
 
+    def forget(self, worker: str, *, drop_blocks: bool) -> None:
+        """Forget a sampler that has left, and drop its queued blocks if it was excluded."""
+        self.queue.senders.pop(worker, None)  # its next block registers it again
+        if drop_blocks:
+            self.state.metrics.drops["dropped_excluded"] += self.queue.discard(worker)
+
     # -- blocks ------------------------------------------------------------------------------------------------
 
     def receive(self, worker: str, message: Segments) -> None:
@@ -76,6 +86,8 @@ class SegmentIntake:
         batch = self._decode(worker, message)
         if batch is not None:
             batch = self._drop_stale(batch)
+            if batch.num_decisions < batch.decided.size // _SPARSE:
+                batch = batch.compact()  # otherwise few decisions could keep many large arrays in the queue
             sender.block_decisions = max(sender.block_decisions, batch.num_decisions)
         if batch is None or not batch.num_decisions or self._is_surplus(sender):
             self.queue.skip(sender, message.block)
@@ -87,8 +99,14 @@ class SegmentIntake:
             self.grant(sender)
 
     def _decode(self, worker: str, message: Segments) -> SegmentBatch | None:
-        """Return the segments of a block, None if it is malformed."""
+        """Return the segments of a block, None if it is malformed.
+
+        A block of another layout is refused. One with impossible values may be due to a game.
+        """
+        shapes = {name: (array.shape, array.dtype) for name, array in message.arrays.items()}
         try:
+            if shapes:  # otherwise the link could not read it
+                self._count_refusal(worker, shapes)
             self.layout.check_arrays(message.arrays)
             batch = SegmentBatch.from_arrays(dict(message.arrays))
             batch.check()
@@ -99,6 +117,29 @@ class SegmentIntake:
                 _log.warning("dropped malformed block %d, from %s: %s", count, worker, error)
             return None
         return batch
+
+    def check_shapes(self, shapes: Shapes) -> None:
+        """Check the shapes and dtypes that a block declares, before its arrays are read.
+
+        Raises:
+            ContractError: They are not those of a block, or it has more segments than a sampler records.
+        """
+        self.layout.check_shapes(shapes)
+        segments = math.prod(shapes["length"][0])
+        if segments > self.state.options.max_segments:
+            raise ContractError(f"segments: {segments} in a block, expected at most {self.state.options.max_segments}")
+
+    def _count_refusal(self, worker: str, shapes: Shapes) -> None:
+        """Check shapes, and count a refusal if they are wrong.
+
+        Raises:
+            ContractError: They are wrong.
+        """
+        try:
+            self.check_shapes(shapes)
+        except ContractError as error:
+            self.refusals.add(worker, str(error))
+            raise
 
     def _drop_stale(self, batch: SegmentBatch) -> SegmentBatch:
         """Return a batch with the length of unusable segments set to 0: too stale ones, and those before a reset."""

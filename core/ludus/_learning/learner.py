@@ -28,18 +28,22 @@ from ludus._messaging.messages import (
     HelperHeartbeat,
     MetricsReport,
     ModelAck,
+    PeerRefused,
     SamplerLeft,
     Segments,
     Stop,
     TrainingProgress,
     Welcome,
 )
+from ludus._messaging.permissions import check_owner
+from ludus._messaging.refusals import Refusals, RefusedMessage
 from ludus._sampling.segment_layout import SegmentLayout
 from ludus.algorithm import Trainer
-from ludus.errors import ContractError
+from ludus.errors import ContractError, WireError
 from ludus.launcher import COORDINATOR, Link, SharedMemory, learner_name
 
 _HELLO_INTERVAL_S = 1.0
+_MAX_PROBLEM = 500  # characters of a refused message's problem in a report
 _MAX_FAILED_UPDATES = 3  # in a row; the weights must be broken then
 
 
@@ -72,6 +76,7 @@ class Learner:
     stopped: bool = field(init=False, default=False)
     state: LearnerState = field(init=False)
     intake: SegmentIntake = field(init=False)
+    refusals: Refusals = field(init=False)
     _publisher: Publisher = field(init=False)
     _helpers: HelperPool = field(init=False)
     _greeted_s: float = field(init=False, default=0.0)
@@ -79,7 +84,10 @@ class Learner:
 
     def __attrs_post_init__(self) -> None:
         self.state = LearnerState(self.player, self.options, self.make_trainer(0, ""))
-        self.intake = SegmentIntake(self.layout, self.state, self.link, self.clock)
+        self.refusals = Refusals(self.clock)
+        self.intake = SegmentIntake(self.layout, self.state, self.link, self.clock, self.refusals)
+        if self.memory is not None:
+            self.memory.expect_blocks(self.intake.check_shapes)
         self._publisher = Publisher(self.run_dir, self.make_trainer, self.state, self.link, self.clock, self.memory)
         self._helpers = HelperPool(self.group_formation, self.link, self.clock, self._send_heartbeat)
 
@@ -106,18 +114,29 @@ class Learner:
     # -- messages ----------------------------------------------------------------------------------------------
 
     def handle(self, peer: str, message: Any) -> None:
-        """Handle one message.
+        """Handle one message. One that the peer must not send is counted, and reported once there are too many.
 
         Raises:
             ModelError: The checkpoint to resume from is missing or damaged.
         """
+        try:
+            check_owner(peer, self.name, message)
+            self._dispatch(peer, message)
+        except WireError as error:
+            self.refusals.add(peer, str(error))
+        for refused, problem in self.refusals.take_cut_off().items():
+            self.link.send(COORDINATOR, PeerRefused(peer=refused, problem=problem[:_MAX_PROBLEM]))
+
+    def _dispatch(self, peer: str, message: Any) -> None:
         match message:
+            case RefusedMessage():
+                raise WireError(message.problem)
             case Segments():
                 self.intake.receive(peer, message)
             case Hello():
                 self.intake.greet(peer, message)
             case SamplerLeft():
-                self.intake.queue.senders.pop(peer, None)  # its next block registers it again
+                self.intake.forget(peer, drop_blocks=message.excluded)
             case HelperHeartbeat():
                 self._helpers.receive_heartbeat(peer, message)
             case _:

@@ -107,6 +107,13 @@ class SegmentQueue:
             senders.append(part.sender)
         return batches, list(dict.fromkeys(senders))
 
+    def discard(self, worker: str) -> int:
+        """Drop the queued parts of a worker, and return how many there were."""
+        dropped = [part for part in self._parts if part.sender.worker == worker]
+        self._parts = deque(part for part in self._parts if part.sender.worker != worker)
+        self.decisions -= sum(part.batch.num_decisions for part in dropped)
+        return len(dropped)
+
     def acknowledge_all(self) -> list[Sender]:
         """Acknowledge every queued part; returns the senders to send a credit to."""
         for part in self._parts:

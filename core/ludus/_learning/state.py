@@ -26,6 +26,7 @@ class LearnerOptions:
         max_staleness: Largest staleness of segments that are learned from, unless the trainer learns off-policy.
         freeze_every_decisions: Decisions between two models; 0: only on request of the coordinator.
         checkpoint_s: Seconds between checkpoints.
+        max_segments: Largest number of segments in a block.
         budget: Training budget of the run; drives schedules.
         manifest: Entries of every model's manifest.
     """
@@ -34,6 +35,7 @@ class LearnerOptions:
     max_staleness: int
     freeze_every_decisions: int
     checkpoint_s: float
+    max_segments: int = 2**20
     budget: TrainingBudget = field(factory=TrainingBudget)
     manifest: Mapping[str, Any] = field(factory=dict)
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from attrs import define, field
 
-from ludus.errors import PluginError
+from ludus.errors import PluginError, WorkerError
 from ludus.launcher import COORDINATOR, Link, Worker, WorkerSpec
 from ludus.wire import Message
 
@@ -82,6 +82,17 @@ class InProcessPool(InprocEndpoint):
                 worker.work()
             except SystemExit as error:
                 raise PluginError(f"{worker.name}: plugin code called exit({error})") from error
+
+    def cut_off(self, worker: str, reason: str) -> None:
+        """Stop the run: a worker of this process breaks the protocol.
+
+        Raises:
+            WorkerError: Always.
+        """
+        raise WorkerError(f"{worker}: too many of its messages were refused; the last: {reason}")
+
+    def quarantine(self, hosts: Mapping[str, str]) -> None:
+        """Do nothing: all workers run on this host."""
 
     @property
     def alive(self) -> list[str]:

@@ -11,6 +11,7 @@ connection, so no message contains its sender, which could be forged.
     sampler     → learner       Hello, Segments
     learner     → sampler       Credit
     learner     → coordinator   Hello, ModelFrozen, Checkpoint, DamagedModel, MetricsReport, Heartbeat, Failure
+    learner     → coordinator   PeerRefused
     coordinator → learner       Welcome, TrainingProgress, FreezeRequest, ModelAck, CheckpointAck, Stop
     helper      → coordinator   Hello, Heartbeat, Failure
     coordinator → helper        Welcome, Stop
@@ -74,6 +75,19 @@ class Failure:
 
     error: str
     fatal: bool = False
+
+
+@frozen(kw_only=True)
+class PeerRefused:
+    """Reports a sampler of which a learner has refused too many messages.
+
+    Attributes:
+        peer: Worker name of the sampler.
+        problem: Why its last message was refused.
+    """
+
+    peer: str
+    problem: str
 
 
 @frozen(kw_only=True)
@@ -165,7 +179,13 @@ class Segments:
 
 @frozen(kw_only=True)
 class SamplerLeft:
-    """A sampler has left the run. Its next block registers it again."""
+    """A sampler has left the run. Its next block registers it again.
+
+    Attributes:
+        excluded: Whether it was excluded; its queued segments are dropped then.
+    """
+
+    excluded: bool = False
 
 
 @frozen(kw_only=True)

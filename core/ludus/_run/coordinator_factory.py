@@ -7,6 +7,7 @@ from collections.abc import Callable
 from functools import partial
 
 from ludus._config.sections import RunConfig
+from ludus._league.assignments import Assignments
 from ludus._league.changes import FreezeRequests, ModelRegistry, RuleRunner
 from ludus._league.coordinator import Coordinator
 from ludus._league.damage import DamageContainment
@@ -18,6 +19,7 @@ from ludus._league.model_scan import ModelInspector
 from ludus._league.outbox import Outbox
 from ludus._league.pool_requests import PoolRequests
 from ludus._league.results import MatchCounts, ResultRecorder
+from ludus._messaging.refusals import Refusals
 from ludus._run.context import RunContext
 from ludus._run.factories import make, make_evaluation_matchmaker, make_matchmaker
 from ludus._seeding import generator
@@ -78,6 +80,7 @@ def make_coordinator(
         budget=config.evaluation.share,
     )
     counts = MatchCounts(int(counters.get("matches", 0)), int(counters.get("rating_matches", 0)))
+    assignments = Assignments(num_matches=max(config.sampling.matches, config.evaluation_matches), clock=clock)
     requests = FreezeRequests(league, outbox)
     damage = DamageContainment(league, print_line)
     coordinator = Coordinator(
@@ -86,7 +89,8 @@ def make_coordinator(
         rng=rng,
         training=training,
         evaluation=ratings,
-        results=ResultRecorder(league, counts, scheduler, ratings, outbox),
+        assignments=assignments,
+        results=ResultRecorder(league, counts, scheduler, ratings, assignments, outbox),
         counts=counts,
         models=ModelRegistry(league, matchmakers, requests, outbox),
         rule_runner=RuleRunner(
@@ -101,10 +105,17 @@ def make_coordinator(
         ),
         pool_requests=PoolRequests(league),
         membership=Membership(
-            {learner_name(player): player for player in config.players}, league, ratings, requests, outbox, damage
+            {learner_name(player): player for player in config.players},
+            league,
+            ratings,
+            assignments,
+            requests,
+            outbox,
+            damage,
         ),
         inspector=ModelInspector(containment=damage, evaluation=ratings, requests=requests, outbox=outbox, clock=clock),
         outbox=outbox,
+        refusals=Refusals(clock),
         plugins=run.plugins,
         link=link,
         clock=clock,

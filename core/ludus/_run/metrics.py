@@ -39,6 +39,7 @@ def collect_metrics(coordinator: Coordinator) -> list[Metric]:
             values |= _prefixed(worker, numbers)
     values["league/progress"] = league.progress
     values["league/matches"] = coordinator.counts.training
+    values["league/refused_messages"] = coordinator.refusals.total
     for player, view in league.players.items():
         values |= _prefixed(f"league/{player}", _player_metrics(coordinator, view))
         values |= _prefixed(f"learner/{player}", reported.get(learner_name(player), {}))

@@ -206,6 +206,9 @@ class RunSession:
         for peer, message in worker_pool.receive(_RECEIVE_TIMEOUT_S):
             with self._stop_on_error():
                 coordinator.handle(peer, message)
+        for peer, problem in coordinator.refusals.take_cut_off().items():
+            with self._stop_on_error():
+                worker_pool.cut_off(peer, problem)
         coordinator.flush()
 
     @contextmanager

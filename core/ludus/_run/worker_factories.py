@@ -197,6 +197,7 @@ def _same_architecture(config: RunConfig) -> dict[str, str]:
 def make_learner(run: RunContext, player: str, worker: WorkerContext) -> Learner:
     """Make the learner of a player."""
     config = run.config
+    role, _ = player_role(config.players[player], run.spec)
     return Learner(
         player=player,
         layout=make_segment_layout(run, player),
@@ -207,6 +208,7 @@ def make_learner(run: RunContext, player: str, worker: WorkerContext) -> Learner
             max_staleness=config.sampling.max_staleness,
             freeze_every_decisions=run.config.players[player].freeze_every_decisions,
             checkpoint_s=config.run.checkpoint_s,
+            max_segments=config.sampling.matches * role.num_seats,
             budget=run.budget,
             manifest=_manifest(run, player),
         ),

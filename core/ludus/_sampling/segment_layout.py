@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 import numpy as np
@@ -75,14 +76,21 @@ class SegmentLayout:
             ContractError: An array is missing, unknown, or has a wrong shape or dtype; an action has an invalid choice
                 or is not finite.
         """
-        expected = self.block_shapes(arrays["length"].size if "length" in arrays else 0)
-        found = {name: (array.shape, array.dtype) for name, array in arrays.items()}
+        self.check_shapes({name: (array.shape, array.dtype) for name, array in arrays.items()})
+        if arrays["action"].size:
+            self._check_actions(arrays["action"])
+
+    def check_shapes(self, found: Shapes) -> None:
+        """Check that declared shapes and dtypes are those of a block of this layout, whatever its number of segments.
+
+        Raises:
+            ContractError: An array is missing, unknown, or has a wrong shape or dtype.
+        """
+        expected = self.block_shapes(math.prod(found["length"][0]) if "length" in found else 0)
         if found != expected:
             name = next(name for name in (*expected, *found) if found.get(name) != expected.get(name))
             got, wanted = (_describe(shapes.get(name)) for shapes in (found, expected))
             raise ContractError(f"segments: expected {wanted} as {name[:64]!r}, got {got}")
-        if arrays["action"].size:
-            self._check_actions(arrays["action"])
 
     def _check_actions(self, action: np.ndarray) -> None:
         if not self.labels and not np.isfinite(action).all():

@@ -7,18 +7,21 @@ import os
 import socket
 import subprocess
 import sys
+import time
 
 import numpy as np
 import pytest
 import zmq
+from attrs import evolve
 from ludus._messaging.messages import Checkpoint, Failure, FixtureRequest, Fixtures, ModelFrozen, Stop
-from ludus.errors import ConfigError
+from ludus._messaging.refusals import MAX_REFUSALS
+from ludus.errors import ConfigError, LinkError
 from ludus.launcher import COORDINATOR
 from ludus.wire import PROTOCOL, Credit, Heartbeat, Hello, SamplerLeft, Segments
 from ludus_hosts import gateway as _gateway, host_registry as _registry
 from ludus_hosts.connection import Connection
 from ludus_hosts.gateway import Gateway
-from ludus_hosts.keys import RUN_KEY
+from ludus_hosts.keys import RUN_KEY, JoinKey, RunKey, _write, make_keys
 from ludus_hosts.wire import (
     GATEWAY,
     HostLeft,
@@ -28,6 +31,7 @@ from ludus_hosts.wire import (
     JoinRequest,
     ModelFile,
     ModelRequest,
+    Quarantine,
     WeightsAck,
     WeightsUpdate,
     installed_versions,
@@ -55,10 +59,10 @@ def credit(**what):
 class Host:
     """Another host: two connections and the messages received by them."""
 
-    def __init__(self, run, name, token):
+    def __init__(self, run, name, token, key):
         self.run, self.name, self.token = run, name, token
         self._own = Sockets()
-        self.line, self.bulk = (Connection(self._own, run.address, run.key) for _ in range(2))
+        self.line, self.bulk = (Connection(self._own, run.address, key) for _ in range(2))
         self.received = []  # by the first line, as (peer, worker, message)
         self.fetched = []  # by the second
 
@@ -147,13 +151,15 @@ class Run:
             endpoint, SharedFolder.beside(self.sockets, LEARNER) if shared else None, address=address
         )
 
-    def host(self, name="box", *, token="1"):
-        self.hosts.append(Host(self, name, token))
+    def host(self, name="box", *, token="1", key=None):
+        self.hosts.append(Host(self, name, token, key or self.key))
         return self.hosts[-1]
 
     def turn(self):
         """Let all of them work once."""
         self.gateway.work()
+        for peer, message in self.link.receive(0.0):
+            self.gateway.handle(peer, message)
         self.at_coordinator += self.coordinator.receive(0.0)
         self.at_learner += self.learner.receive(0.0)
         for host in self.hosts:
@@ -514,12 +520,16 @@ def test_messages_of_hosts_that_did_not_join_are_dropped(run):
 
 
 @pytest.mark.parametrize(
-    "peer", ["evaluator-0", "learner-", "learner-../up", "learner-Main", "learner-other", "sampler-0", GATEWAY, "x"]
+    ("peer", "reason"),
+    [
+        *((learner, "misdirected") for learner in ("learner-", "learner-../up", "learner-Main", "learner-other")),
+        *((other, "refused") for other in ("evaluator-0", "sampler-0", GATEWAY, "x")),
+    ],
 )
-def test_other_receivers_are_rejected(run, box, peer):
+def test_other_receivers_are_rejected(run, box, peer, reason):
     """Also learners that do not exist."""
-    box.send_as("sampler-box-0", peer, Stop())
-    run.until(lambda: run.drops["misdirected"] == 1)
+    box.send_as("sampler-box-0", peer, Hello())
+    run.until(lambda: run.drops[reason] == 1)
     assert run.gateway._sources == {}
 
 
@@ -540,9 +550,9 @@ def test_other_receivers_are_rejected(run, box, peer):
 def test_only_messages_of_samplers_are_forwarded(run, box, peer, message, caplog):
     """None that ends the run or changes its state."""
     box.send_as("sampler-box-0", peer, message)
-    run.until(lambda: run.drops["unfit"] == 1)
+    run.until(lambda: run.drops["refused"] == 1)
     assert run.sent_by("sampler-box-0") == run.at_learner == []
-    assert f"dropped unfit message 1: samplers must not send {type(message).__name__!r} to {peer}" in caplog.text
+    assert f"dropped refused message 1: sampler-box-0 must not send {type(message).__name__!r} to {peer}" in caplog.text
 
 
 @pytest.mark.parametrize("frames", [[b""], [b"", b""], [b"coordinator", b"sampler-box-0"]], ids=len)
@@ -550,7 +560,7 @@ def test_short_messages_are_dropped(run, box, frames):
     """They are counted, and later ones arrive."""
     box.line.send(frames)
     box.settle()
-    assert run.drops == {"short": 1}
+    assert run.drops == {"refused": 1}
 
 
 @pytest.mark.parametrize(
@@ -562,7 +572,7 @@ def test_unexpected_messages_of_relays_are_ignored(run, box, message):
     box.send(message)
     box.settle()
     assert set(run.gateway._registry.hosts) == {"box"}
-    assert not run.gateway._stopping
+    assert not run.gateway._admission.stopping
 
 
 def test_invalid_messages_of_remote_workers_are_dropped(run, box):
@@ -571,7 +581,7 @@ def test_invalid_messages_of_remote_workers_are_dropped(run, box):
     box.line.send([COORDINATOR.encode(), b"sampler-box-0", *codec.encode(Stop()), *[b"x"] * 5000])
     box.send_as("sampler-box-0", COORDINATOR, Hello())
     run.until(lambda: run.sent_by("sampler-box-0"))
-    assert run.drops == {"unfit": 2}
+    assert run.drops == {"refused": 2}
 
 
 def test_invalid_messages_of_local_workers_are_dropped(run, box, caplog):
@@ -586,6 +596,86 @@ def test_invalid_messages_of_local_workers_are_dropped(run, box, caplog):
     run.until(lambda: box.of(Stop))
     assert run.drops == {"undecodable": 2, "unknown": 1}
     assert "dropped undecodable message 2: message: no frames" in caplog.text
+
+
+# -- exclusion -------------------------------------------------------------------------------------------------------
+
+
+def is_cut(line):
+    """Return whether the other side has ended a connection and rejects its key."""
+    try:
+        return bool(line.problem) and False
+    except LinkError as error:
+        return "rejects this key" in str(error)
+
+
+def pass_seconds(run, seconds=1.0):
+    """Let time pass for the gateway."""
+    run.now += seconds
+    run.turn()
+
+
+def test_a_key_with_too_many_refused_messages_is_cut_off(run, box):
+    """Its hosts are told, removed and disconnected; learners drop what they have sent."""
+    box.send_as("sampler-box-0", LEARNER, Hello())
+    run.until(lambda: run.at_learner)
+    for _ in range(MAX_REFUSALS):
+        box.send_as("sampler-box-0", COORDINATOR, Failure(error="no", fatal=True))
+    run.until(lambda: run.drops["refused"] == MAX_REFUSALS)
+    run.until(lambda: box.of(JoinRejected))
+    assert run.gateway._registry.hosts == {}
+    assert ("sampler-box-0", SamplerLeft(excluded=True)) in run.at_learner
+    assert box.of(JoinRejected)[0].final
+    run.until(lambda: pass_seconds(run) or is_cut(box.line))
+    assert [peer for peer, _ in run.at_coordinator if peer != GATEWAY] == []
+
+
+def test_fewer_refused_messages_do_no_harm(run, box):
+    """Each is counted, and the host goes on."""
+    for _ in range(MAX_REFUSALS - 1):
+        box.send_as("sampler-box-0", COORDINATOR, Failure(error="no", fatal=True))
+    box.send_as("sampler-box-0", COORDINATOR, Hello())
+    run.until(lambda: run.sent_by("sampler-box-0"))
+    assert run.drops == {"refused": MAX_REFUSALS - 1}
+    pass_seconds(run, 10.0)
+    assert "box" in run.gateway._registry.hosts
+
+
+def test_a_deleted_key_disconnects_its_hosts(run, keys, eventually):
+    """Within 5 seconds of real time, also a connection that only listens; other keys stay."""
+    make_keys(keys, "second")
+    box, other = run.host("box").join(), run.host("other", key=JoinKey.read(keys / "second.key")).join()
+    run_key = RunKey.read(keys / RUN_KEY)
+    _write(keys / RUN_KEY, evolve(run_key, allowed={"second": run_key.allowed["second"]}))
+    started_s = time.monotonic()
+    run.gateway._clock = time.monotonic
+    run.gateway._registry.hosts["box"].last_seen_s = run.gateway._registry.hosts["other"].last_seen_s = started_s
+    run.until(lambda: is_cut(box.line) and is_cut(box.bulk))
+    assert time.monotonic() - started_s < 5.0
+    assert set(run.gateway._registry.hosts) == {"other"}
+    other.send_as("sampler-other-0", COORDINATOR, Hello())
+    run.until(lambda: run.sent_by("sampler-other-0"))
+
+
+def test_a_missing_key_file_disconnects_all_hosts(run, box, keys):
+    """But not at the first look, since the file may be about to be replaced."""
+    (keys / RUN_KEY).rename(keys / "elsewhere")
+    pass_seconds(run)
+    assert "box" in run.gateway._registry.hosts
+    pass_seconds(run)
+    assert run.gateway._registry.hosts == {}
+
+
+def test_a_quarantined_host_may_join_again_when_it_is_released(run, box):
+    """It waits meanwhile."""
+    run.coordinator.send(GATEWAY, Quarantine(hosts={"box": "results differ"}))
+    run.until(lambda: not run.gateway._registry.hosts)
+    run.until(lambda: box.of(JoinRejected) == [JoinRejected(reason="results differ", final=False)])
+    box.send(box.joining(samplers=2, run=run.sockets.name))
+    run.until(lambda: len(box.of(JoinRejected)) == 2)
+    run.coordinator.send(GATEWAY, Quarantine(hosts={}))
+    run.until(lambda: not run.gateway._registry.quarantined)
+    box.join()
 
 
 # -- weights ---------------------------------------------------------------------------------------------------------

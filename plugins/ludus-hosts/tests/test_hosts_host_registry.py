@@ -16,13 +16,13 @@ def request(host="box", *, token="1", samplers=2):
 def registry():
     """Return a registry with one host."""
     made = HostRegistry()
-    assert made.register(request(), b"route", 0.0) == []
+    assert made.register(request(), "key", b"route", 0.0) == []
     return made
 
 
 def test_a_smaller_number_of_samplers_removes_all_and_registers_the_rest(registry):
     """Learners are notified of all workers; those that remain register with their next block."""
-    assert registry.register(request(samplers=1), b"route", 1.0) == ["sampler-box-0", "sampler-box-1"]
+    assert registry.register(request(samplers=1), "key", b"route", 1.0) == ["sampler-box-0", "sampler-box-1"]
     assert list(registry.workers) == ["sampler-box-0"]
 
 
@@ -53,6 +53,11 @@ def test_weights_are_needed_until_they_are_acknowledged(registry):
     assert host.needs_weights("learner-main", ("store", 2))
 
 
+def test_a_host_of_another_key_cannot_take_a_name(registry):
+    """Not even with the same token."""
+    assert registry.rejection(request(), "other key", stopping=False).reason.startswith("another machine has joined")
+
+
 @pytest.mark.parametrize(
     ("joining", "stopping", "reason", "final"),
     [
@@ -63,11 +68,11 @@ def test_weights_are_needed_until_they_are_acknowledged(registry):
 )
 def test_rejections(registry, joining, stopping, reason, final):
     """Temporary ones may be repeated."""
-    rejected = registry.rejection(joining, stopping=stopping)
+    rejected = registry.rejection(joining, "key", stopping=stopping)
     assert rejected.reason.startswith(reason)
     assert rejected.final is final
 
 
 def test_hosts_that_take_part_may_stay_while_the_run_stops(registry):
     """They send their last results."""
-    assert registry.rejection(request(), stopping=True) is None
+    assert registry.rejection(request(), "key", stopping=True) is None

@@ -132,7 +132,8 @@ def test_only_the_gateway_may_send_the_list_of_hosts(worker_pool, eventually, ou
     endpoint.connect(COORDINATOR, ipc_address(worker_pool._sockets, COORDINATOR))
     try:
         endpoint.send(COORDINATOR, HostList(hosts={"box": 3}))
-        assert eventually(lambda: worker_pool.receive(0.05)) == [("sampler-0", HostList(hosts={"box": 3}))]
+        ((peer, refused),) = eventually(lambda: worker_pool.receive(0.05))
+        assert (peer, refused.problem) == ("sampler-0", "sampler-0 must not send 'HostList' to coordinator")
     finally:
         endpoint.close()
     assert worker_pool.alive == output == []

@@ -10,6 +10,7 @@ from ludus_hosts.wire import (
     GATEWAY,
     MAX_HOSTS,
     MAX_SAMPLERS,
+    Exclude,
     HostLeft,
     HostList,
     JoinAccepted,
@@ -17,6 +18,7 @@ from ludus_hosts.wire import (
     JoinRequest,
     ModelFile,
     ModelRequest,
+    Quarantine,
     WeightsAck,
     WeightsUpdate,
     sampler_names,
@@ -32,6 +34,8 @@ WORDS = [
     HostLeft(host="box"),
     ModelRequest(hash="a" * 64),
     JoinRejected(reason="no", final=False),
+    Exclude(host="box", reason="too many refused messages"),
+    Quarantine(hosts={"box": "its results differ"}),
     WeightsAck(learner="learner-main", version=3),
 ]
 CARRIED = [

@@ -185,7 +185,7 @@ def test_missing_and_additional_frames_are_rejected(message, data):
 def test_the_bytes_are_as_documented():
     """The layout is a contract between versions; a change requires a new PROTOCOL."""
     frames = encode(Results(report=3, arrays={"ticks": np.int32([[1, 2]])}))
-    assert frames[0][:6] == b"LUDS" + struct.pack("<H", 16)
+    assert frames[0][:6] == b"LUDS" + struct.pack("<H", 17)
     assert msgpack.unpackb(frames[0][6:]) == [
         "Results",
         {"report": 3, "arrays": {"ticks": ["<i4", [1, 2]]}},

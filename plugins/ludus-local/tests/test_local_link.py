@@ -270,7 +270,7 @@ def test_unreadable_blocks_do_not_fill_the_log(learner, caplog):
 def test_unexpected_messages_are_ignored(learner, sampler):
     """From peers that have not registered."""
     reference = BlockReference(player="main", block=1, pid=3, compression="zip", layout={})
-    assert receive(learner, "sampler-9", WeightStoreUnavailable(), LinkCapabilities(), reference)[0].arrays == {}
+    assert receive(learner, "sampler-9", WeightStoreUnavailable(), LinkCapabilities(), reference)[-1].arrays == {}
     assert receive(sampler, "sampler-9", WeightStoreUnavailable(), LinkCapabilities(weight_store="x")) == []
     assert receive(sampler, "learner-other", credit(released=9)) == [credit(released=9)]
 

@@ -19,6 +19,7 @@ from ludus._messaging.messages import Heartbeat, Hello, ResultsAck, Segments, St
 from ludus._run.worker_plan import service_name
 from ludus.errors import LinkError, WireError
 from ludus.launcher import learner_name
+from ludus.wire import RefusedMessage
 from ludus_local import codec
 from ludus_local.transport import FORWARDER, Sockets, ZmqEndpoint, ipc_address, private_ipc_dir, take_message
 
@@ -34,7 +35,7 @@ class Hub:
         self._open = []
 
     def endpoint(self, name):
-        endpoint = ZmqEndpoint(name, high_water=64)
+        endpoint = ZmqEndpoint(name, high_water=64, check=lambda *_, size: None)
         self._open.append(endpoint)
         return endpoint
 
@@ -82,7 +83,7 @@ def collect(endpoint, count):
     deadline = time.monotonic() + PATIENCE_S
     while len(received) < count:
         assert time.monotonic() < deadline, f"only {len(received)} of {count} messages arrived"
-        received += endpoint.receive(0.05)
+        received += [one for one in endpoint.receive(0.05) if not isinstance(one[1], RefusedMessage)]
     return received
 
 

@@ -22,27 +22,16 @@ import zmq
 from ludus.errors import ConfigError, LinkError, WireError
 from ludus.launcher import COORDINATOR, Link
 from ludus.option import name as valid_name
-from ludus.wire import (
-    DamagedModel,
-    FixtureRequest,
-    Heartbeat,
-    Hello,
-    Message,
-    MetricsReport,
-    Results,
-    SamplerLeft,
-    Segments,
-    Stop,
-)
+from ludus.wire import Message, Refusals, SamplerLeft, Stop, check_kind
 from ludus_local import codec
-from ludus_local.block_transfer import BlockReference, transfer_methods
 from ludus_local.codec import Frame
-from ludus_local.link import CapabilitiesRequest, HostLink, LinkCapabilities, WeightStoreUnavailable
+from ludus_local.link import CapabilitiesRequest, HostLink, LinkCapabilities
 from ludus_local.memory import SharedFolder
 from ludus_local.transport import FORWARDER, Sockets, ZmqEndpoint, drain, ipc_address
 from ludus_local.worker import WorkerArguments, run_process
 
 from ludus_hosts import wire
+from ludus_hosts.admission import Admission
 from ludus_hosts.connection import Listener
 from ludus_hosts.host_registry import HostRegistry, JoinedHost
 from ludus_hosts.keys import RunKey
@@ -51,14 +40,11 @@ from ludus_hosts.weight_source import WeightSource
 _POLL_MS = 20
 _IO_THREADS = 4  # each encrypts a few hundred MB/s
 _REPORT_INTERVAL_S = 1.0
+_MAX_RELAY_BYTES = 16 * 1024  # of a message of a relay itself
 _PART_BYTES = 2**20  # of a model file in one frame; a frame that takes too long ends the connection
 _HASH = re.compile(r"[0-9a-f]{64}")
-#: Messages that remote samplers may send; they must not freeze models, write checkpoints or end the run.
-_COORDINATOR_MESSAGES = {
-    kind.__name__ for kind in (Hello, FixtureRequest, Results, DamagedModel, MetricsReport, Heartbeat)
-}
-_LEARNER_MESSAGES = {kind.__name__ for kind in (Hello, Segments, BlockReference, WeightStoreUnavailable)}
 _MAX_REFUSALS, _MAX_REASON = 64, 400  # hosts, and characters of each reason
+_KEY_INTERVAL_S = 1.0  # between two looks at the keys that may join
 _log = logging.getLogger(__name__)
 
 
@@ -94,11 +80,21 @@ class Gateway:
         self._coordinator = self._own.dealer(FORWARDER, ipc_address(sockets, COORDINATOR))
         self._sources: dict[str, WeightSource] = {}  # by learner
         self._registry = HostRegistry()
-        self._stopping = False
+        self._admission = Admission(
+            run_dir=run_dir,
+            session=sockets.name,
+            listener=self._listener,
+            registry=self._registry,
+            send=self._send_relay,
+            clock=clock,
+            on_left=self._report_left,
+        )
         self._reported: dict[str, int] = {}
         self._refusals: dict[str, str] = {}  # by host
         self._reported_s = -math.inf
         self._drops: Counter[str] = Counter()
+        self._refused = Refusals(clock)  # by key
+        self._keys_checked_s = clock()
 
     # -- worker ------------------------------------------------------------------------------------------------
 
@@ -106,8 +102,14 @@ class Gateway:
         """Do nothing; the gateway does not register."""
 
     def handle(self, peer: str, message: Any) -> None:  # noqa: ARG002 - signature of workers
-        """Handle a message: only `Stop` matters."""
-        self._stopping |= isinstance(message, Stop)
+        """Handle a message of the coordinator's process."""
+        match message:
+            case Stop():
+                self._admission.stopping = True
+            case wire.Exclude():
+                self._admission.exclude_host(message.host, message.reason)
+            case wire.Quarantine():
+                self._admission.quarantine(message.hosts)
 
     def work(self) -> bool:
         """Forward received messages, waiting up to 20 ms for one."""
@@ -123,7 +125,10 @@ class Gateway:
         for source in self._sources.values():
             self._forward_weights(source, now_s)
         for name in self._registry.silent(now_s):
-            self._remove(name)
+            self._admission.remove(name)
+        if now_s - self._keys_checked_s >= _KEY_INTERVAL_S:
+            self._keys_checked_s = now_s
+            self._admission.check_keys()
         self._report(now_s)
         return True
 
@@ -135,35 +140,38 @@ class Gateway:
     # -- from other hosts --------------------------------------------------------------------------------------
 
     def _receive_from_hosts(self) -> None:
-        for route, *frames in drain(self._listener.socket):
-            if len(frames) < 3:
-                self._drop("short")
-                continue
-            peer, worker = (bytes(frame).decode("latin-1") for frame in frames[:2])
-            if peer:
-                self._forward_to_run(bytes(route), peer, worker, frames)
-            else:
-                self._handle_relay(bytes(route), frames[2:])
+        for key, (route, *frames) in self._listener.receive():
+            try:
+                if len(frames) < 3:
+                    raise WireError("a message without receiver or sender")
+                peer, worker = (bytes(frame).decode("latin-1") for frame in frames[:2])
+                if peer:
+                    self._forward_to_run(bytes(route), peer, worker, frames)
+                else:
+                    self._handle_relay(key, bytes(route), frames[2:])
+            except WireError as error:
+                self._drop("refused", str(error))
+                self._refused.add(key, str(error))
+        for key, problem in self._refused.take_cut_off().items():
+            self._admission.exclude(key, f"the run has refused too many messages of this key; the last: {problem}")
 
     def _forward_to_run(self, route: bytes, peer: str, worker: str, frames: list[Frame]) -> None:
-        """Forward a message of a remote sampler to the coordinator or a learner."""
+        """Forward a message of a remote sampler to the coordinator or a learner; its fields are checked there.
+
+        Raises:
+            WireError: The sampler must not send it.
+        """
         host = self._registry.workers.get(worker)
         if host is None or host.route != route:
             self._drop("foreign")  # its host was removed and will join again
             return
-        if peer == COORDINATOR:
-            socket, allowed = self._coordinator, _COORDINATOR_MESSAGES
-        elif (source := self._find_source(peer)) is not None:
-            socket, allowed = source.socket, _LEARNER_MESSAGES
-        else:
-            self._drop("misdirected")
+        message = frames[2:]
+        check_kind(worker, peer, codec.message_kind(message), size=codec.message_bytes(message), remote=True)
+        source = None if peer == COORDINATOR else self._find_source(peer)
+        if peer != COORDINATOR and source is None:
+            self._drop("misdirected")  # its learner has not started yet
             return
-        try:
-            if (kind := codec.message_kind(frames[2:])) not in allowed:
-                raise WireError(f"samplers must not send {kind[:64]!r} to {peer}")
-        except WireError as error:
-            self._drop("unfit", str(error))
-            return
+        socket = self._coordinator if source is None else source.socket
         host.last_seen_s = self._clock()  # on a slow network join requests are queued behind blocks
         self._send(socket, frames[1:])
         self.count += 1
@@ -177,15 +185,21 @@ class Gateway:
                 self._sources[learner] = WeightSource(learner, self._own.dealer(FORWARDER, address))
         return self._sources.get(learner)
 
-    def _handle_relay(self, route: bytes, frames: Sequence[Frame]) -> None:
-        """Handle a message of a relay itself."""
+    def _handle_relay(self, key: str, route: bytes, frames: Sequence[Frame]) -> None:
+        """Handle a message of a relay itself.
+
+        Raises:
+            WireError: It is too large.
+        """
+        if codec.message_bytes(frames) > _MAX_RELAY_BYTES:
+            raise WireError(f"a message of a relay of more than {_MAX_RELAY_BYTES} bytes")
         try:
             message = codec.decode(frames)
         except WireError as error:  # most likely another version
             self._send_relay(route, wire.JoinRejected(reason=f"incompatible version of ludus: {error}"))
             return
         if isinstance(message, wire.JoinRequest):
-            self._handle_join(route, message)
+            self._admission.handle(key, route, message)
         elif (found := self._registry.find(route)) is not None:
             self._handle_joined(found[0], found[1], message)
         elif isinstance(message, wire.HostLeft):
@@ -201,7 +215,7 @@ class Gateway:
             case wire.WeightsAck():
                 host.acknowledge_weights(message.learner, message.version)
             case wire.HostLeft() if message.host == name:
-                self._remove(name)
+                self._admission.remove(name)
                 self._record_refusal(message)
 
     def _record_refusal(self, message: wire.HostLeft) -> None:
@@ -210,35 +224,11 @@ class Gateway:
         if message.reason and is_known and valid_name().accepts(message.host):
             self._refusals[message.host] = message.reason[:_MAX_REASON]
 
-    def _handle_join(self, route: bytes, request: wire.JoinRequest) -> None:
-        if request.bulk:
-            known = self._registry.hosts.get(request.host)
-            if known is not None and known.token == request.token:
-                known.set_bulk_route(route)
-            return
-        rejected = self._registry.rejection(request, stopping=self._stopping)
-        if rejected is not None:
-            self._send_relay(route, rejected)
-        elif request.run != self._sockets.name:  # the host does not know this session yet
-            accepted = wire.JoinAccepted(
-                run=self._sockets.name,
-                config=(self._run_dir / "run.toml").read_text(encoding="utf-8"),
-                methods=transfer_methods("tcp:", shared=False),
-                versions=wire.installed_versions(),
-            )
-            self._send_relay(route, accepted)
-        else:
-            self._report_left(self._registry.register(request, route, self._clock()))
-            self._send_relay(route, wire.JoinAccepted(run=self._sockets.name))
-
-    def _remove(self, name: str) -> None:
-        self._report_left(self._registry.remove(name))
-
-    def _report_left(self, workers: Sequence[str]) -> None:
+    def _report_left(self, workers: Sequence[str], *, excluded: bool = False) -> None:
         """Notify learners of samplers that have left."""
         for worker in workers:
             for source in self._sources.values():
-                self._send(source.socket, [worker.encode(), *codec.encode(SamplerLeft())])
+                self._send(source.socket, [worker.encode(), *codec.encode(SamplerLeft(excluded=excluded))])
 
     # -- from the run ------------------------------------------------------------------------------------------
 
@@ -278,7 +268,7 @@ class Gateway:
         except WireError as error:  # shared memory has no such limit
             reason = f"the weights of {source.learner} cannot be sent to other hosts: {error}"
             self._send_relay(host.route, wire.JoinRejected(reason=reason))
-            self._remove(name)
+            self._admission.remove(name)
             return
         if self._send(self._listener.socket, [host.bulk_route, b"", b"", *frames]):
             host.in_flight[source.learner] = source.encoded

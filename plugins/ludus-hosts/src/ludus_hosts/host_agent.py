@@ -22,6 +22,7 @@ from ludus.wire import (
     Hello,
     Message,
     MetricsReport,
+    RefusedMessage,
     ResultsAck,
     Segments,
     Stop,
@@ -202,10 +203,12 @@ class HostAgent:
                 self._supervisor.record_activity(worker, message)
                 continue
             self._handle_worker(worker, message)
-            if worker in self.workers and not isinstance(message, Failure):  # failures are handled on this host
+            if worker in self.workers and not isinstance(message, Failure | RefusedMessage):  # handled on this host
                 yield COORDINATOR, worker, message
         for learner, proxy in self._proxies.items():
             for worker, message in proxy.link.receive(0.0):
+                if isinstance(message, RefusedMessage):
+                    continue
                 if isinstance(message, Hello):
                     proxy.sent_versions.pop(worker, None)
                 if isinstance(message, Segments):

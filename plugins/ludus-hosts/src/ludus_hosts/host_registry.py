@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from attrs import define, field
 from ludus.option import name as valid_name
@@ -17,6 +17,7 @@ class JoinedHost:
     """A host that takes part.
 
     Attributes:
+        key: Public key of its connections.
         route: Identity of its connection.
         token: Identifies its relay process.
         workers: Worker names of its samplers.
@@ -27,6 +28,7 @@ class JoinedHost:
             connection, so they are lost only with it.
     """
 
+    key: str
     route: bytes
     token: str
     workers: list[str]
@@ -61,24 +63,34 @@ class JoinedHost:
 
 @define(eq=False)
 class HostRegistry:
-    """The hosts that take part, by name, and the host of every remote sampler."""
+    """The hosts that take part, by name, and the host of every remote sampler.
+
+    Attributes:
+        hosts: Hosts by name.
+        workers: Hosts by worker name of their samplers.
+        quarantined: Reasons by name of the hosts that may not take part until they are released.
+    """
 
     hosts: dict[str, JoinedHost] = field(init=False, factory=dict)
     workers: dict[str, JoinedHost] = field(init=False, factory=dict)
+    quarantined: Mapping[str, str] = field(init=False, factory=dict)
 
-    def rejection(self, request: JoinRequest, *, stopping: bool) -> JoinRejected | None:
+    def rejection(self, request: JoinRequest, key: str, *, stopping: bool) -> JoinRejected | None:
         """Return why a host may not take part, None if it may.
 
         Args:
             request: Its request.
+            key: Public key of its connection.
             stopping: Whether the run is stopping; hosts that take part may stay.
         """
         known = self.hosts.get(request.host)
         if not valid_name().accepts(request.host) or not 0 <= request.samplers <= MAX_SAMPLERS:
             return JoinRejected(reason=f"a host needs a name of a-z 0-9 . _ - and at most {MAX_SAMPLERS} samplers")
+        if request.host in self.quarantined:
+            return JoinRejected(reason=self.quarantined[request.host], final=False)
         if known is None and stopping:
             return JoinRejected(reason="the run is stopping", final=False)
-        if known is not None and known.token != request.token:
+        if known is not None and (known.token, known.key) != (request.token, key):
             reason = f"another machine has joined as {request.host!r}; choose another name with --name"
             return JoinRejected(reason=reason, final=False)
         return self._rejection_if_full(request)
@@ -92,11 +104,12 @@ class HostRegistry:
         reason = f"the run is full: at most {limit} may join, and {len(others):,} with {samplers:,} have joined"
         return JoinRejected(reason=reason, final=False)
 
-    def register(self, request: JoinRequest, route: bytes, now_s: float) -> list[str]:
+    def register(self, request: JoinRequest, key: str, route: bytes, now_s: float) -> list[str]:
         """Add a host or update it, and return the workers that it does not have any more.
 
         Args:
             request: Its request.
+            key: Public key of its connection.
             route: Identity of its connection.
             now_s: Current time.
         """
@@ -104,9 +117,9 @@ class HostRegistry:
         known, removed = self.hosts.get(request.host), []
         if known is None or known.workers != workers:
             removed = self.remove(request.host)
-            known = self.hosts[request.host] = JoinedHost(route, request.token, workers, now_s)
+            known = self.hosts[request.host] = JoinedHost(key, route, request.token, workers, now_s)
             self.workers |= dict.fromkeys(workers, known)
-        known.route, known.last_seen_s = route, now_s
+        known.key, known.route, known.last_seen_s = key, route, now_s
         return removed
 
     def remove(self, name: str) -> list[str]:
@@ -132,6 +145,10 @@ class HostRegistry:
         """Return name and host of a connection, None if it is not known."""
         found = (item for item in self.hosts.items() if route in {item[1].route, item[1].bulk_route})
         return next(found, None)
+
+    def with_key(self, key: str) -> list[str]:
+        """Return the names of the hosts that use a key."""
+        return [name for name, host in self.hosts.items() if host.key == key]
 
     def silent(self, now_s: float) -> Iterable[str]:
         """Return the names of hosts that have timed out."""

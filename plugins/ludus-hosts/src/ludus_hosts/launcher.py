@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ludus.launcher import Session, WorkerSpec
+from ludus.launcher import Session, WorkerSpec, sampler_host
 from ludus.printing import printable
 from ludus.wire import MetricsReport
 from ludus_local.launcher import LocalLauncher, LocalWorkerPool
 
 from ludus_hosts.config import HostsConfig
 from ludus_hosts.keys import RunKey
-from ludus_hosts.wire import GATEWAY, HostList, sampler_names
+from ludus_hosts.wire import GATEWAY, Exclude, HostList, Quarantine, sampler_names
 
 _LEAVE_TIMEOUT_S = 10.0  # for other hosts to finish when the run stops
 
@@ -54,6 +54,7 @@ class HostsWorkerPool(LocalWorkerPool):
         self._print_line = session.print_line
         self._hosts: dict[str, int] = {}
         self._refusals: dict[str, str] = {}
+        self._quarantined: dict[str, str] = {}
 
     def receive(self, timeout_s: float) -> list[tuple[str, Any]]:
         """Return messages of workers, waiting up to `timeout_s` for the first."""
@@ -71,6 +72,8 @@ class HostsWorkerPool(LocalWorkerPool):
 
     def _update_hosts(self, message: HostList) -> list[tuple[str, Any]]:
         """Print which hosts have joined or left, and return empty metrics for samplers that have left."""
+        if self._quarantined:  # again, since the gateway may have been restarted
+            self.quarantine(self._quarantined)
         before, self._hosts = self._hosts, dict(message.hosts)
         for host, samplers in self._hosts.items() - before.items():
             self._print_line(f"{host} takes part with {samplers} sampler{'s' if samplers > 1 else ''}")
@@ -81,6 +84,24 @@ class HostsWorkerPool(LocalWorkerPool):
         self._refusals = dict(message.refusals)
         removed = set(_samplers(before)) - set(_samplers(self._hosts))
         return [(worker, MetricsReport(values={})) for worker in sorted(removed)]
+
+    def cut_off(self, worker: str, reason: str) -> None:
+        """Exclude the host of a sampler that breaks the protocol, or restart a worker of this machine.
+
+        Raises:
+            WorkerError: A worker of this machine fails repeatedly.
+        """
+        host = sampler_host(worker)
+        if not host:
+            super().cut_off(worker, reason)
+        elif host in self._hosts:
+            self._print_line(f"{host} is excluded until the run is started again: {worker}: {reason}")
+            self._endpoint.send(GATEWAY, Exclude(host=host, reason=f"excluded by the run: {reason}"[:1000]))
+
+    def quarantine(self, hosts: Mapping[str, str]) -> None:
+        """Keep hosts out of the run until they are released; see `ludus.launcher.WorkerPool.quarantine`."""
+        self._quarantined = dict(hosts)
+        self._endpoint.send(GATEWAY, Quarantine(hosts=self._quarantined))
 
     @property
     def alive(self) -> list[str]:

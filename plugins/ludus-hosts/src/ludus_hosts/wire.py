@@ -5,6 +5,7 @@
     relay   → gateway       JoinRequest (at regular intervals), ModelRequest, WeightsAck, HostLeft
     gateway → relay         JoinAccepted, JoinRejected, ModelFile, WeightsUpdate
     gateway → worker pool   HostList (at regular intervals)
+    worker pool → gateway   Exclude, Quarantine (at regular intervals)
 
 Both also forward the messages of workers without decoding them. Between hosts every message begins with two frames:
 the worker on the run's host and the remote worker. Both are empty for messages of gateway and relay themselves::
@@ -17,12 +18,14 @@ A relay has two connections. The bulk connection carries weights, their acknowle
 
 from __future__ import annotations
 
+import functools
 import importlib.metadata
 from collections.abc import Mapping
 
 import numpy as np
 from attrs import field, frozen
-from ludus_local.codec import register
+from ludus.wire import permit
+from ludus_local.codec import MAX_HEADER_BYTES, register
 
 #: Worker name of the gateway; launchers end services after all other workers.
 GATEWAY = "service-gateway"
@@ -38,6 +41,7 @@ def sampler_names(host: str, count: int) -> list[str]:
     return [f"sampler-{host}-{i}" for i in range(count)]
 
 
+@functools.cache
 def installed_versions() -> dict[str, str]:
     """Return the versions of ludus and of the installed distributions with plugins."""
     points = importlib.metadata.entry_points(group="ludus")
@@ -161,6 +165,26 @@ class HostList:
     refusals: Mapping[str, str] = field(factory=dict)
 
 
+@frozen(kw_only=True)
+class Exclude:
+    """Excludes the key of a host from the run, and with it all hosts that use it, until the run is started again.
+
+    Attributes:
+        host: The host.
+        reason: One line for its user.
+    """
+
+    host: str
+    reason: str
+
+
+@frozen(kw_only=True)
+class Quarantine:
+    """All hosts that are quarantined, with one line each for their users; others may take part again."""
+
+    hosts: Mapping[str, str]
+
+
 register(
     JoinRequest,
     JoinAccepted,
@@ -171,4 +195,9 @@ register(
     ModelRequest,
     ModelFile,
     HostList,
+    Exclude,
+    Quarantine,
 )
+permit(HostList, senders=["service"], receivers=["coordinator"], max_bytes=MAX_HEADER_BYTES)
+permit(Exclude, senders=["coordinator"], receivers=["service"], max_bytes=4096)
+permit(Quarantine, senders=["coordinator"], receivers=["service"], max_bytes=MAX_HEADER_BYTES)

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from importlib import import_module
 from typing import Any
 
 import numpy as np
 from attrs import field, frozen
 from ludus.errors import WireError
+from ludus.launcher import Shapes
 from ludus.segment import SegmentBatch
 from ludus.wire import Segments
 
@@ -102,18 +103,24 @@ def encode_block(block: Segments, buffer: BlockBuffer | None, methods: Collectio
     return block
 
 
-def decode_block(reference: BlockReference, reader: BufferReader | None) -> Segments:
+def decode_block(
+    reference: BlockReference, reader: BufferReader | None, check: Callable[[Shapes], None] | None = None
+) -> Segments:
     """Return the block that a message refers to; arrays of a buffer are views, valid until the block is released.
 
     Args:
         reference: The received message.
         reader: Buffers of the sampler; None without shared memory.
+        check: Checks the declared shapes and dtypes before an array is read or memory is allocated.
 
     Raises:
-        ContractError: The arrays are no segments.
+        ContractError: The arrays are no segments, or not those that the learner expects.
         LinkError: This process cannot map further buffers.
         WireError: Buffer or compressed arrays differ from what the message declares.
     """
+    layout = Layout(reference.layout)  # checks the dtypes
+    if check is not None:
+        check({name: (spec.shape, np.dtype(spec.dtype)) for name, spec in layout.specs.items()})
     if not reference.buffer:
         arrays = _decompress_all(reference)
     elif reader is None:

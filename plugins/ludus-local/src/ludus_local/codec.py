@@ -36,6 +36,7 @@ MAX_DIMENSIONS = 32
 
 _PREFIX = struct.Struct("<4sH")
 _MAGIC = b"LUDS"
+_MAX_KIND_BYTES = 80  # of the class name of a message
 _MAX_ITEMS = MAX_ARRAYS  # of one list or map; bounds what msgpack allocates for a false length
 #: Dtypes of arrays.
 DTYPES = {
@@ -78,13 +79,27 @@ def decode(frames: Sequence[Frame]) -> Message:
 
 
 def message_kind(frames: Sequence[Frame]) -> str:
-    """Return the class name of a message without decoding its fields, for processes that only forward it.
+    """Return the class name of a message in constant time: its fields are neither decoded nor checked.
 
     Raises:
-        WireError: The first frame is not the header of a message.
+        WireError: A limit is exceeded, or the first frame does not begin like the header of a message.
     """
     check_limits(frames, "message")
-    return _read_header(frames[0])[0]
+    start = bytes(frames[0][: _PREFIX.size + _MAX_KIND_BYTES])
+    _check_prefix(start)
+    marks = start[_PREFIX.size : _PREFIX.size + 3]  # of msgpack: a list of two items, then a string
+    if len(marks) == 3 and marks[0] == 0x92 and 0xA0 <= marks[1] < 0xC0:
+        first, length = _PREFIX.size + 2, marks[1] - 0xA0
+    elif len(marks) == 3 and marks[:2] == b"\x92\xd9":
+        first, length = _PREFIX.size + 3, marks[2]
+    else:
+        raise WireError("header is not [kind, fields]")
+    return start[first : first + length].decode("ascii", "replace")
+
+
+def message_bytes(frames: Sequence[Frame]) -> int:
+    """Return the size of a message, header and arrays together."""
+    return sum(memoryview(frame).nbytes for frame in frames)
 
 
 def _decode(frames: Sequence[Frame]) -> Message:
@@ -126,13 +141,7 @@ def check_limits(frames: Sequence[Frame], what: str) -> None:
 
 
 def _read_header(header: Frame) -> tuple[str, Any]:
-    if len(header) < _PREFIX.size:
-        raise WireError(f"header of {len(header)} bytes is too short")
-    magic, protocol = _PREFIX.unpack_from(header)
-    if magic != _MAGIC:
-        raise WireError("not a ludus message")
-    if protocol != PROTOCOL:
-        raise WireError(f"peer uses protocol {protocol}, this process {PROTOCOL}: install the same version of ludus")
+    _check_prefix(header)
     try:
         content = msgpack.unpackb(
             memoryview(header)[_PREFIX.size :], max_array_len=_MAX_ITEMS, max_map_len=_MAX_ITEMS, max_ext_len=0
@@ -143,6 +152,16 @@ def _read_header(header: Frame) -> tuple[str, Any]:
         case [str(kind), fields]:
             return kind, fields
     raise WireError("header is not [kind, fields]")
+
+
+def _check_prefix(header: Frame) -> None:
+    if len(header) < _PREFIX.size:
+        raise WireError(f"header of {len(header)} bytes is too short")
+    magic, protocol = _PREFIX.unpack_from(header)
+    if magic != _MAGIC:
+        raise WireError("not a ludus message")
+    if protocol != PROTOCOL:
+        raise WireError(f"peer uses protocol {protocol}, this process {PROTOCOL}: install the same version of ludus")
 
 
 _kinds: dict[str, type[Message]] = {kind.__name__: kind for kind in MESSAGES}

@@ -106,6 +106,24 @@ class LocalWorkerPool:
         """
         self._supervisor.check(last_seen_s=last_seen_s, errors=errors)
 
+    def cut_off(self, worker: str, reason: str) -> None:
+        """Restart a worker that breaks the protocol; drop all messages of a peer that is none of the workers.
+
+        Args:
+            worker: Worker name.
+            reason: Why its last message was refused.
+
+        Raises:
+            WorkerError: The worker fails repeatedly.
+        """
+        if worker not in self._supervisor.pids:
+            self._endpoint.cut_off(worker)
+        elif worker in self.alive:
+            self._supervisor.replace(worker, f"too many of its messages were refused; the last: {reason}")
+
+    def quarantine(self, hosts: Mapping[str, str]) -> None:
+        """Do nothing: all workers run on this host."""
+
     @property
     def alive(self) -> list[str]:
         """Return the names of the running workers."""

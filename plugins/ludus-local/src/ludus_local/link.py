@@ -22,11 +22,11 @@ from attrs import define, evolve, field, frozen
 from ludus.algorithm import Weights
 from ludus.errors import ContractError, LinkError, RunError, WireError
 from ludus.launcher import Shapes
-from ludus.wire import Credit, Hello, Segments
+from ludus.wire import Credit, Hello, RefusedMessage, Segments, permit
 
 from ludus_local.block_transfer import BlockReference, decode_block, encode_block, transfer_methods
 from ludus_local.buffers import BlockBuffer, BufferPool, BufferReader
-from ludus_local.codec import encode, register
+from ludus_local.codec import MAX_HEADER_BYTES, MAX_TOTAL_BYTES, encode, register
 from ludus_local.memory import ArraySpec, SharedFolder
 from ludus_local.transport import ZmqEndpoint
 from ludus_local.weight_store import WeightStore, WeightStoreReader, weights_layout
@@ -60,6 +60,10 @@ class CapabilitiesRequest:
 
 
 register(LinkCapabilities, WeightStoreUnavailable, CapabilitiesRequest)
+permit(LinkCapabilities, senders=["learner"], receivers=["sampler"], max_bytes=MAX_HEADER_BYTES)
+permit(BlockReference, senders=["sampler"], receivers=["learner"], max_bytes=MAX_TOTAL_BYTES, remote=True)
+permit(WeightStoreUnavailable, senders=["sampler"], receivers=["learner"], max_bytes=1024, remote=True)
+permit(CapabilitiesRequest, senders=["service"], receivers=["learner"], max_bytes=1024)
 
 
 @define
@@ -111,6 +115,7 @@ class HostLink:
     endpoint: ZmqEndpoint
     folder: SharedFolder | None
     address: str = ""
+    _check_block: Callable[[Shapes], None] | None = field(init=False, default=None)
     _samplers: dict[str, _SamplerState] = field(init=False, factory=dict)
     _learners: dict[str, _LearnerState] = field(init=False, factory=dict)
     _pools: dict[str, BufferPool] = field(init=False, factory=dict)  # by player
@@ -148,7 +153,8 @@ class HostLink:
                 self.endpoint.send(peer, self._capabilities(self._weight_store))
                 return
             case BlockReference():
-                message = self._resolve_block(peer, message)
+                yield from self._resolve_block(peer, message)
+                return
             case Hello():
                 self._register_sampler(peer, message.pid)
             case Credit() if peer in self._learners:
@@ -160,6 +166,10 @@ class HostLink:
         self.endpoint.close()
 
     # -- learners ----------------------------------------------------------------------------------------------
+
+    def expect_blocks(self, check: Callable[[Shapes], None]) -> None:
+        """Check blocks before they are read; see `ludus.launcher.SharedMemory.expect_blocks`."""
+        self._check_block = check
 
     def publish(self, weights: Weights, version: int) -> None:
         """Publish weights in the weight store; see `ludus.launcher.SharedMemory.publish`.
@@ -210,22 +220,24 @@ class HostLink:
             return LinkCapabilities(methods=methods)
         return LinkCapabilities(methods=methods, weight_store=store.file.name, layout=store.layout.specs)
 
-    def _resolve_block(self, peer: str, reference: BlockReference) -> Segments:
-        """Return the block of a reference; one without arrays if it cannot be read, so that the worker counts it."""
+    def _resolve_block(self, peer: str, reference: BlockReference) -> Iterator[Segments | RefusedMessage]:
+        """Yield the block of a reference; one without arrays if it cannot be read, so that the worker counts it."""
         if peer not in self._samplers:
             self._register_sampler(peer, reference.pid)
         sampler = self._samplers[peer]
         if sampler.pid != reference.pid:  # a late block of a process that was replaced
             sampler = self._new_sampler(peer, reference.pid)
         try:
-            return decode_block(reference, sampler.reader)
+            yield decode_block(reference, sampler.reader, self._check_block)
         except (ContractError, LinkError, WireError) as error:
             if isinstance(error, LinkError):
                 sampler.plain_blocks, sampler.informed = True, False  # informed with the next credit
+            elif isinstance(error, ContractError) or not reference.buffer:  # buffers of a killed process may be gone
+                yield RefusedMessage(str(error))
             self._unreadable += 1
             if self._unreadable.bit_count() == 1:  # 1, 2, 4, 8 …
                 _log.warning("unreadable block %d, from %s: %s", self._unreadable, peer, error)
-            return Segments(player=reference.player, block=reference.block, pid=reference.pid)
+            yield Segments(player=reference.player, block=reference.block, pid=reference.pid)
 
     # -- samplers ----------------------------------------------------------------------------------------------
 

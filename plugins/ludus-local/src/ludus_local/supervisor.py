@@ -120,16 +120,13 @@ class Supervisor:
         argv += ["--sockets", str(self.sockets), "--parent", str(os.getpid()), *extra]
         variables = {name: str(spec.threads) for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")}
         variables |= self._wait_policy
-        log = str(self._log(spec.name))
+        log = str(_log_path(self.session, spec.name))
         size = int(self.session.log_mb * 2**20)
         command = WorkerCommand(name=spec.name, argv=argv, environment=variables, log_path=log, log_bytes=size)
         process = self.launch(command)
         if self._watchdog is not None and spec.name.startswith(_LIMITED):
             self._watchdog.watch(spec.name, process.pid)
         return process
-
-    def _log(self, name: str) -> Path:
-        return self.session.run_dir / "logs" / f"{name}.log"
 
     # -- state -------------------------------------------------------------------------------------------------
 
@@ -226,7 +223,7 @@ class Supervisor:
 
     def _restart(self, worker: _SupervisedProcess, reason: str, now_s: float) -> None:
         name = worker.spec.name
-        log = self._log(name)
+        log = _log_path(self.session, name)
         worker.reported = True
         worker.history.record_death(started_s=worker.started_s, now_s=now_s)
         if give_up := worker.history.give_up_reason(serves=serves(name)):
@@ -235,6 +232,15 @@ class Supervisor:
         self.session.print_line(f"{name}: {reason} — restarted; see {log}")
         worker.process = self._launch(worker.spec)
         worker.started_s, worker.ended_s, worker.reported = now_s, 0.0, False
+
+    def replace(self, name: str, reason: str) -> None:
+        """Kill a worker and start it again.
+
+        Raises:
+            WorkerError: The worker fails repeatedly.
+        """
+        self._kill([name])
+        self._restart(self._workers[name], reason, time.monotonic())
 
     # -- end ---------------------------------------------------------------------------------------------------
 
@@ -251,7 +257,7 @@ class Supervisor:
             poll()
         for name, status in self._unreported.items():
             stopping = " while it stopped" if self._workers[name].may_exit else ""
-            self.session.print_line(f"{name}: {_describe_exit(status)}{stopping}; see {self._log(name)}")
+            self.session.print_line(f"{name}: {_describe_exit(status)}{stopping}; see {_log_path(self.session, name)}")
             self._workers[name].reported = True
         self._kill(self.alive)
         if self._watchdog is not None:
@@ -292,6 +298,10 @@ def _limits(session: Session, specs: Sequence[WorkerSpec]) -> ResourceLimits:
     limited = sum(spec.name.startswith(_LIMITED) for spec in specs)
     memory = session.sampler_memory_mb * 2**20 or int(_MEMORY_SHARE * memory_bytes() / max(limited, 1))
     return ResourceLimits(memory_bytes=memory, processes=session.sampler_processes)
+
+
+def _log_path(session: Session, name: str) -> Path:
+    return session.run_dir / "logs" / f"{name}.log"
 
 
 def is_service(name: str) -> bool:

@@ -16,12 +16,13 @@ import os
 import re
 import tempfile
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import zmq
 from ludus.errors import LinkError, WireError
-from ludus.wire import Message
+from ludus.launcher import worker_kind
+from ludus.wire import Message, RefusedMessage, check_kind
 
 from ludus_local import codec
 from ludus_local.codec import Frame
@@ -36,6 +37,7 @@ HIGH_WATER = 4096
 LINGER_MS = 500
 MAX_BATCH = 1024  # messages of one `receive`, so that a fast peer cannot block the caller
 
+_FORWARDED_KINDS = {"sampler", "service"}  # samplers of other hosts, and the gateway itself
 _RECONNECT_MS = (20, 1000)
 _COPY_BELOW_BYTES = 256 * 1024  # smaller buffers are copied, which is faster than passing them to libzmq
 _MAX_IPC_PATH_BYTES = 100  # sun_path holds 104 bytes on macOS, 108 on Linux
@@ -104,22 +106,32 @@ class ZmqEndpoint:
         name: Worker name.
         sockets: Folder in which peers without a known address are connected to; None without.
         high_water: Messages queued per peer and direction.
+        check: Raises `WireError` for messages that their sender must not send; see `ludus.wire.check_kind`.
 
     Attributes:
         name: Worker name.
         drops: Dropped received messages by reason.
     """
 
-    def __init__(self, name: str, *, sockets: Path | None = None, high_water: int = HIGH_WATER) -> None:
+    def __init__(
+        self,
+        name: str,
+        *,
+        sockets: Path | None = None,
+        high_water: int = HIGH_WATER,
+        check: Callable[..., None] = check_kind,
+    ) -> None:
         if not _PEER_NAME.fullmatch(name):
             raise LinkError(f"worker name {name!r} is not 1 to 80 characters from a-z 0-9 . _ -")
         self.name = name
         self._sockets = sockets
         self._own = Sockets(high_water)
+        self._check = check
         self._router: zmq.Socket[bytes] | None = None
         self._dealers: dict[str, zmq.Socket[bytes]] = {}
         self._forwarded: set[str] = set()  # peers behind the forwarder
         self.drops: Counter[str] = Counter()
+        self._cut_off: set[str] = set()
 
     @property
     def sockets(self) -> list[zmq.Socket[bytes]]:
@@ -180,7 +192,10 @@ class ZmqEndpoint:
         return True
 
     def receive(self, timeout_s: float) -> list[tuple[str, Message]]:
-        """Return received messages as (peer, message), waiting up to `timeout_s` for the first."""
+        """Return received messages as (peer, message), waiting up to `timeout_s` for the first.
+
+        A `ludus.wire.RefusedMessage` stands for a message that cannot be decoded, or that the peer must not send.
+        """
         received: list[tuple[str, Message]] = []
         ready = {socket for socket, _ in self._own.poller.poll(math.ceil(timeout_s * 1000))}
         if self._router is not None and self._router in ready:
@@ -189,6 +204,14 @@ class ZmqEndpoint:
             if dealer in ready:
                 self._drain(dealer, peer, received)
         return received
+
+    def cut_off(self, peer: str) -> None:
+        """Drop all further messages of a peer unread, until `readmit`."""
+        self._cut_off.add(peer)
+
+    def readmit(self, peer: str) -> None:
+        """Receive messages of a peer again."""
+        self._cut_off.discard(peer)
 
     def close(self) -> None:
         """Close all sockets; queued messages have half a second to be sent. May be called again."""
@@ -202,11 +225,23 @@ class ZmqEndpoint:
             sender, frames = self._split_sender(message) if peer is None else (peer, message)
             if not _PEER_NAME.fullmatch(sender):
                 self._drop("unnamed", sender, "not a valid name of a peer")
-                continue
-            try:
-                received.append((sender, codec.decode(frames)))
-            except WireError as error:
-                self._drop("undecodable" if _fits(frames) else "oversized", sender, str(error))
+            elif sender in self._cut_off:
+                self._drop("cut off", sender, "too many of its messages were refused")
+            else:
+                self._decode(sender, frames, received)
+
+    def _decode(self, sender: str, frames: list[Frame], received: list[tuple[str, Message]]) -> None:
+        """Decode a message if its sender may send it; its kind and size are checked first."""
+        reason = "undecodable"
+        try:
+            kind = codec.message_kind(frames)
+            reason = "refused"
+            self._check(sender, self.name, kind, size=codec.message_bytes(frames))
+            reason = "undecodable"
+            received.append((sender, codec.decode(frames)))
+        except WireError as error:
+            self._drop(reason if _fits(frames) else "oversized", sender, str(error))
+            received.append((sender, RefusedMessage(str(error))))
 
     def _split_sender(self, message: list[Frame]) -> tuple[str, list[Frame]]:
         """Return the sender and the frames of a message; the forwarder's begin with the name of the worker."""
@@ -215,6 +250,8 @@ class ZmqEndpoint:
             self._forwarded.discard(sender)
             return sender, frames
         worker = bytes(frames[0]).decode("latin-1")
+        if worker_kind(worker) not in _FORWARDED_KINDS:
+            return "", frames[1:]
         if _PEER_NAME.fullmatch(worker):
             self._forwarded.add(worker)
         return worker, frames[1:]
@@ -247,13 +284,18 @@ def drain(socket: zmq.Socket[bytes]) -> Iterator[list[Frame]]:
 
 def take_message(socket: zmq.Socket[bytes]) -> list[Frame]:
     """Receive all frames of a message; frames beyond the limit are dropped."""
-    frames: list[Frame] = []
+    return [frame.buffer for frame in take_frames(socket)]
+
+
+def take_frames(socket: zmq.Socket[bytes]) -> list[zmq.Frame]:
+    """Receive all frames of a message with their metadata; frames beyond the limit are dropped."""
+    frames: list[zmq.Frame] = []
     more = True
     while more:
         frame = socket.recv(zmq.NOBLOCK, copy=False)
         more = frame.more
         if len(frames) <= codec.MAX_ARRAYS + 4:  # one more than allowed, after three names
-            frames.append(frame.buffer)
+            frames.append(frame)
     return frames
 
 
