@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from attrs import define, field
+from ludus.option import name as valid_name
 from ludus.wire import Message
 from ludus_local.block_transfer import transfer_methods
 
@@ -14,6 +15,7 @@ from ludus_hosts import wire
 from ludus_hosts.connection import Listener
 from ludus_hosts.host_registry import HostRegistry
 
+_MAX_REFUSALS, _MAX_REASON = 64, 400  # hosts, and characters of each reason
 _log = logging.getLogger(__name__)
 
 
@@ -32,6 +34,7 @@ class Admission:
 
     Attributes:
         stopping: Whether the run stops; no further hosts may join then.
+        refusals: Reasons by host for which hosts have declined to take part.
     """
 
     run_dir: Path
@@ -42,6 +45,7 @@ class Admission:
     clock: Callable[[], float]
     on_left: Callable[..., None]
     stopping: bool = field(init=False, default=False)
+    refusals: dict[str, str] = field(init=False, factory=dict)
 
     def handle(self, key: str, route: bytes, request: wire.JoinRequest) -> None:
         """Answer a join request.
@@ -70,6 +74,12 @@ class Admission:
         else:
             self.on_left(self.registry.register(request, key, route, self.clock()))
             self.send(route, wire.JoinAccepted(run=self.session))
+
+    def record_refusal(self, message: wire.HostLeft) -> None:
+        """Record why a host does not take part, for a limited number of hosts."""
+        is_known = message.host in self.refusals or len(self.refusals) < _MAX_REFUSALS
+        if message.reason and is_known and valid_name().accepts(message.host):
+            self.refusals[message.host] = message.reason[:_MAX_REASON]
 
     def check_keys(self) -> None:
         """Disconnect the hosts of keys that were deleted from the key file, or excluded."""

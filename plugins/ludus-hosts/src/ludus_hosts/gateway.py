@@ -43,7 +43,6 @@ _REPORT_INTERVAL_S = 1.0
 _MAX_RELAY_BYTES = 16 * 1024  # of a message of a relay itself
 _PART_BYTES = 2**20  # of a model file in one frame; a frame that takes too long ends the connection
 _HASH = re.compile(r"[0-9a-f]{64}")
-_MAX_REFUSALS, _MAX_REASON = 64, 400  # hosts, and characters of each reason
 _KEY_INTERVAL_S = 1.0  # between two looks at the keys that may join
 _log = logging.getLogger(__name__)
 
@@ -90,7 +89,6 @@ class Gateway:
             on_left=self._report_left,
         )
         self._reported: dict[str, int] = {}
-        self._refusals: dict[str, str] = {}  # by host
         self._reported_s = -math.inf
         self._drops: Counter[str] = Counter()
         self._refused = Refusals(clock)  # by key
@@ -203,7 +201,7 @@ class Gateway:
         elif (found := self._registry.find(route)) is not None:
             self._handle_joined(found[0], found[1], message)
         elif isinstance(message, wire.HostLeft):
-            self._record_refusal(message)
+            self._admission.record_refusal(message)
 
     def _handle_joined(self, name: str, host: JoinedHost, message: Message) -> None:
         """Handle a message of the relay of a host that takes part."""
@@ -216,13 +214,7 @@ class Gateway:
                 host.acknowledge_weights(message.learner, message.version)
             case wire.HostLeft() if message.host == name:
                 self._admission.remove(name)
-                self._record_refusal(message)
-
-    def _record_refusal(self, message: wire.HostLeft) -> None:
-        """Record why a host does not take part, for a limited number of hosts."""
-        is_known = message.host in self._refusals or len(self._refusals) < _MAX_REFUSALS
-        if message.reason and is_known and valid_name().accepts(message.host):
-            self._refusals[message.host] = message.reason[:_MAX_REASON]
+                self._admission.record_refusal(message)
 
     def _report_left(self, workers: Sequence[str], *, excluded: bool = False) -> None:
         """Notify learners of samplers that have left."""
@@ -277,7 +269,7 @@ class Gateway:
         """Send the list of hosts to the worker pool if it has changed, and at intervals."""
         hosts = self._registry.sampler_counts
         if hosts != self._reported or now_s - self._reported_s > _REPORT_INTERVAL_S:
-            self._link.send(COORDINATOR, wire.HostList(hosts=hosts, refusals=dict(self._refusals)))
+            self._link.send(COORDINATOR, wire.HostList(hosts=hosts, refusals=dict(self._admission.refusals)))
             self._reported, self._reported_s = hosts, now_s
 
     # -- sending -----------------------------------------------------------------------------------------------
