@@ -11,6 +11,7 @@ from attrs import evolve
 from ludus._messaging.messages import (
     Checkpoint,
     Credit,
+    DamagedModel,
     Failure,
     FixtureRequest,
     Fixtures,
@@ -29,6 +30,7 @@ from ludus._store.store import Store
 from ludus.errors import LudusError, StoreError
 from ludus.matchmaker import Pairing, PoolChange
 from ludus.recovery import ResumePoint
+from ludus.rule import Reset
 from ludus_dummy.events import received_events
 
 
@@ -570,3 +572,56 @@ def test_equal_runs_send_equal_messages(league, tmp_path):
     assert [m.fixtures for m in runs[0].messages(Fixtures)] == [m.fixtures for m in runs[1].messages(Fixtures)]
     assert [m.progress for m in runs[0].messages(Credit)] == [m.progress for m in runs[1].messages(Credit)]
     assert runs[0].coordinator.membership.metrics == runs[1].coordinator.membership.metrics
+
+
+def test_a_restarted_learner_resumes_from_the_checkpoint_before_a_damaged_one(league, caplog):
+    """The coordinator compares the file with its hash whenever a learner registers."""
+    runner = league()
+    before, newest = (checkpoint(runner, version=n, decisions=100 * n) for n in (1, 2))
+    for saved in (before, newest):
+        send(runner, saved, peer="learner-main")
+    send(runner, Heartbeat(count=250), peer="learner-main")
+    (runner.run_dir / newest.path).write_bytes(b"")
+    (welcome,) = send(runner, Hello(), peer="learner-main")
+    assert (welcome.resume.checkpoint, welcome.resume.checkpoint_hash) == (before.path, before.hash)
+    assert runner.coordinator.league.decisions == 100
+    assert f"; resumed from {before.path}, 150 decisions are lost" in caplog.text
+
+
+def test_a_report_of_a_sound_model_changes_nothing(league):
+    """A host may have lost its own copy; other workers get the fixtures."""
+    runner = league()
+    freeze(runner, 1)
+    (digest,) = (model.hash for model in runner.coordinator.league.models.values())
+    for reported in (digest, "0" * 64, "no hash"):
+        send(runner, DamagedModel(hash=reported))
+    assert runner.coordinator.league.pool("dummy") == ("main@1",)
+
+
+def test_a_reset_to_a_damaged_model_is_withdrawn(league):
+    """The rule may request another one."""
+    runner = league()
+    freeze(runner, 1)
+    coordinator = runner.coordinator
+    coordinator.rule_runner.apply(Reset(player="main", reason="test", init="main@1"))
+    digest = coordinator.league.models["main@1"].hash
+    (runner.run_dir / "models" / f"{digest}.safetensors").unlink()
+    send(runner, DamagedModel(hash=digest), peer="learner-main")
+    assert coordinator.models.requests.pending == {}
+    assert coordinator.league.roster.quarantined == {"main@1"}
+    with pytest.raises(StoreError, match="the file of 'main@1' is damaged"):
+        coordinator.league.apply([PoolChange(pool="p", model="main@1", enters=True)])
+
+
+def test_rating_fixtures_of_a_quarantined_model_are_closed(league):
+    """They would never be finished."""
+    runner = league()
+    freeze(runner, 1)
+    coordinator = runner.coordinator
+    assigned = fixtures(runner, kind="eval", peer="evaluator-0")
+    assert any("main@1" in fixture.participants for fixture in assigned)
+    digest = coordinator.league.models["main@1"].hash
+    (runner.run_dir / "models" / f"{digest}.safetensors").unlink()
+    send(runner, DamagedModel(hash=digest), peer="evaluator-0")
+    assert runner.store.fixtures.unfinished() == []
+    assert fixtures(runner, kind="eval", peer="evaluator-0") == ()

@@ -163,7 +163,7 @@ def verify(
     from ludus.runs import repair_files  # noqa: PLC0415 - --help must be fast
 
     repairs = repair_files(run, copies) if repair else []
-    data = _print("views:VERIFY", run, as_json=as_json, repairs=repairs, go_on=go_on)
+    data = _print("verify_view:VERIFY", run, as_json=as_json, repairs=repairs, go_on=go_on)
     context.exit(0 if data["ok"] else 1)
 
 

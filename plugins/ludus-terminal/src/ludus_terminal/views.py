@@ -17,8 +17,6 @@ from rich.markup import escape
 from rich.table import Table
 from rich.tree import Tree
 
-from ludus_terminal.verify import verify
-
 __all__ = [
     "LINEAGE",
     "MATCHES",
@@ -26,7 +24,6 @@ __all__ = [
     "OVERVIEW",
     "PAYOFFS",
     "POOLS",
-    "VERIFY",
     "Data",
     "View",
     "natural",
@@ -291,7 +288,7 @@ def _show_payoffs(data: Data) -> Iterable[RenderableType]:
         yield f"anchors and the newest models, {len(names)} of {len(played)} participants; --json has all"
 
 
-# --- pools, lineage, matches, verify ------------------------------------------------------------------------------
+# --- pools, lineage, matches --------------------------------------------------------------------------------------
 
 
 def _pools(run: Run) -> Data:
@@ -373,31 +370,8 @@ def _show_matches(data: Data) -> Iterable[RenderableType]:
     yield shown
 
 
-def _verify(run: Run, repairs: Sequence[str] = (), *, go_on: bool = False) -> Data:
-    found = verify(run, go_on=go_on)
-    return {
-        "ok": not found.problems,
-        "matches": run.num_matches(),
-        "first_fixture": found.first_fixture,
-        "problems": list(found.problems),
-        "quarantined": dict(run.quarantined),
-        "repairs": list(repairs),
-    }
-
-
-def _show_verify(data: Data) -> Iterable[RenderableType]:
-    yield from map(escape, (*data["repairs"], *data["problems"]))
-    for name, damage in data["quarantined"].items():
-        yield escape(f"{name} is quarantined and does not play: {damage}")
-    if data["ok"]:
-        yield f"everything agrees with the log of {data['matches']:,} matches and with the files"
-        if data["first_fixture"]:
-            yield f"fixtures before {data['first_fixture']:,} were verified earlier"
-
-
 OVERVIEW = View(_overview, _show_overview)
 PAYOFFS = View(_payoffs, _show_payoffs)
 POOLS = View(_pools, _show_pools)
 LINEAGE = View(_lineage, _show_lineage)
 MATCHES = View(_matches, _show_matches)
-VERIFY = View(_verify, _show_verify)
