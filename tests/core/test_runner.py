@@ -23,7 +23,7 @@ from ludus._learning.state import LearnerOptions
 from ludus._messaging.in_process import InProcessPool
 from ludus._messaging.messages import Failure, FixtureRequest
 from ludus._plugins.manager import load_plugins
-from ludus._run import session as _session
+from ludus._run import runner as _runner, session as _session
 from ludus._run.metric_file import read_metrics
 from ludus._run.runner import resume, train
 from ludus._store.model_files import load_arrays
@@ -426,6 +426,34 @@ def test_decisions_lost_in_a_crash_are_learned_again(run, tmp_path):
     assert outcome.reason == "1,000 decisions are learned"
     assert 1000 <= outcome.summary["decisions"] < 2000
     assert 1000 <= read_run(folder)["models"][-1][2] < 2000
+
+
+@pytest.mark.parametrize("name", ["logs", "metrics.jsonl", "models/more", "checkpoints"])
+def test_links_out_of_the_run_folder_are_refused(run, tmp_path, name):
+    """A folder from another person could let the run write to any file."""
+    folder, outside = tmp_path / "run", tmp_path / "outside"
+    run(folder)
+    outside.mkdir()
+    (folder / "inside").symlink_to("models")
+    link = folder / name
+    if link.is_dir():
+        link.rename(tmp_path / "moved")
+    link.unlink(missing_ok=True)
+    link.symlink_to(outside)
+    with pytest.raises(RunError, match=rf"run/{name} is a link to .*outside, outside of the run folder: a run writes"):
+        resume(folder, plugins=load_plugins(), print_line=print)
+    assert list(outside.iterdir()) == []
+    link.unlink()
+    link.symlink_to(link.name)  # a loop
+    _runner._check_links(folder)
+
+
+def test_links_in_a_folder_for_a_new_run_are_refused(run, tmp_path):
+    """It may hold a run file and logs."""
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "logs").symlink_to(tmp_path)
+    with pytest.raises(RunError, match="run/logs is a link to"):
+        run(tmp_path / "run")
 
 
 def test_resume_needs_a_run(tmp_path):
