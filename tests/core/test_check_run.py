@@ -11,6 +11,7 @@ from attrs import evolve
 from gymnasium import spaces
 from ludus._plugins.loading import LoadedPlugin, PluginReport
 from ludus._plugins.manager import Plugins, load_plugins
+from ludus._run import check as _check
 from ludus._store.model_files import save_arrays
 from ludus.algorithm import Decision, UpdateResult
 from ludus.component import Component
@@ -22,6 +23,7 @@ from ludus.rule import Freeze, Reset, Share
 from ludus.service import Network
 from ludus.testing import _run_participants, check_run
 from ludus.testing._tiny_network import TinyNetwork
+from tomli_w import dumps as write_toml
 
 COUNT = """
 [run]
@@ -795,3 +797,26 @@ def test_a_missing_file_is_a_finding(tmp_path):
 def test_all_installed_plugins_are_used_by_default(path):
     """The argument `plugins` is optional."""
     assert next(check_run(path)).text == "dummy, ratings"
+
+
+def test_matches_that_do_not_fit_into_memory_are_a_finding(path, monkeypatch):
+    """Nothing is allocated for them; the line states how many would fit."""
+    monkeypatch.setattr(_check, "memory_bytes", lambda: 10_000)
+    (text,) = findings(path, "sampling.matches=1000000")["fail"]
+    assert "1,000,000 matches of dummy-count need " in text
+    assert "expected at most " in text
+    most = int(text.rsplit(" ", 1)[1].replace(",", ""))
+    assert findings(path, f"sampling.matches={most}")["fail"] == []
+
+
+def test_networks_that_do_not_fit_into_memory_are_a_finding(tmp_path, monkeypatch):
+    """They are counted without memory: 4 layers of 65,536 units would need 200 GB."""
+    monkeypatch.setenv("LUDUS_ALLOW_PLUGINS", "dummy,ratings,board,ppo,networks,matchmakers")
+    monkeypatch.setattr(_run_participants, "memory_bytes", lambda: 25 * 10**9)
+    player = {"algorithm": "ppo", "network": "mlp", "matchmaker": "latest-self-play"}
+    tables = {"run": {"workers": 0}, "environment": {"name": "tictactoe"}, "players": {"main": player}}
+    (tmp_path / "run.toml").write_text(write_toml(tables), encoding="utf-8")
+    hidden = ", ".join(["65536"] * 4)
+    (text,) = findings(tmp_path / "run.toml", f"players.main.mlp.hidden=[{hidden}]")["fail"]
+    assert text.startswith("player main: players.main.mlp: 12,8")
+    assert "weights need 206 GB while they learn, but this machine has 25 GB" in text

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from attrs import evolve, fields
 
 from ludus._config.section_reader import ConfigReader, SelectedComponent
@@ -18,13 +20,13 @@ from ludus._plugins.error_wrapping import wrap_errors
 from ludus._plugins.manager import Plugins
 from ludus._run.context import RunContext
 from ludus._run.factories import anchor_roles, learned_role, make, make_matchmaker
-from ludus._run.threads import find_device_problem
+from ludus._run.threads import find_device_problem, memory_bytes
 from ludus._run.worker_factories import make_model_agent, make_player_networks, make_trainer
 from ludus._run.worker_plan import count_samplers
 from ludus._store.model_files import checkpoint_arrays, load_checkpoint
 from ludus._store.store import Store
 from ludus.algorithm import GroupTrainer
-from ludus.environment import EnvironmentSpec
+from ludus.environment import EnvironmentSpec, allocate_tick
 from ludus.errors import ConfigError, LudusError, ModelError, PluginError, WorkerError
 from ludus.launcher import Launcher
 from ludus.matchmaker import rated_anchors
@@ -67,7 +69,13 @@ def check_options(run: RunContext) -> None:
         ConfigError: With one line for every mistake.
         PluginError: The trainer that loads the model of an ``init`` option could not be made.
     """
-    problems = [*_run_problems(run), *_player_problems(run), *_role_problems(run), *_matchmaker_problems(run)]
+    problems = [
+        *_run_problems(run),
+        *_memory_problems(run),
+        *_player_problems(run),
+        *_role_problems(run),
+        *_matchmaker_problems(run),
+    ]
     evolve(run.config.reader, problems=problems).check()
 
 
@@ -86,6 +94,24 @@ def _run_problems(run: RunContext) -> Iterator[Problem]:
             yield Problem(("run", "launcher"), str(error))
         except WorkerError as error:
             yield Problem(("run", "workers"), str(error))
+
+
+def _memory_problems(run: RunContext) -> Iterator[Problem]:
+    """Yield a problem if the observations of all matches of a sampler, on one tick, exceed this machine's memory."""
+    sizes: list[int] = []
+
+    def record_size(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
+        sizes.append(math.prod(shape) * np.dtype(dtype).itemsize)
+        return np.broadcast_to(np.zeros((), dtype), shape)  # without memory of its own
+
+    matches, machine = run.config.sampling.matches, memory_bytes()
+    allocate_tick(run.spec, matches, allocate=record_size)
+    if sum(sizes) > machine:
+        text = (
+            f"{matches:,} matches of {run.spec.name} need {sum(sizes) / 1e9:,.0f} GB for the observations of one tick, "
+            f"but this machine has {machine / 1e9:,.0f} GB; expected at most {matches * machine // sum(sizes):,}"
+        )
+        yield Problem(("sampling", "matches"), text)
 
 
 def _player_problems(run: RunContext) -> Iterator[Problem]:

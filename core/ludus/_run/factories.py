@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -187,6 +188,31 @@ def make_algorithm(
     """
     build_inference = partial(make_inference, runtime, site=site)
     return _algorithm(player, role, build_inference)
+
+
+def count_weights(player: PlayerConfig, role: Role) -> int:
+    """Return how many weights the network of a player has, without allocating them; 0 if that is not possible.
+
+    Args:
+        player: Configuration of the player.
+        role: The role as the player observes it, from `player_role`.
+    """
+    import torch  # noqa: PLC0415 - takes seconds
+
+    counts: list[int] = []
+    if player.network is None:
+        return 0
+
+    def count(request: NetworkRequest) -> nn.Module:
+        assert player.network is not None
+        network: nn.Module = make(player.network, request=request)
+        counts.append(sum(parameter.numel() for parameter in network.parameters()))
+        return network
+
+    context = AlgorithmContext(role=role, build_network=count, build_inference=Eager)
+    with suppress(Exception), torch.device("meta"):  # tensors without values, which most policies read in the end
+        make(player.algorithm, context=context).make_policy()
+    return sum(counts)
 
 
 def make_networks(player: PlayerConfig, role: Role) -> list[Network]:

@@ -12,13 +12,21 @@ from attrs import frozen
 from gymnasium import spaces
 
 from ludus._league.validation import wrap_answer_errors
-from ludus._run.factories import learned_role, make_algorithm, make_networks, make_wrapped_agent, player_role
+from ludus._run.factories import (
+    count_weights,
+    learned_role,
+    make_algorithm,
+    make_networks,
+    make_wrapped_agent,
+    player_role,
+)
+from ludus._run.threads import memory_bytes
 from ludus._run.worker_factories import make_live_actor, make_trainer, transfer
 from ludus._sampling.match_engine import MatchEngine
 from ludus._sampling.seats import Actor, SeatRewards, Seats
 from ludus._seeding import generator
 from ludus.algorithm import UpdateResult
-from ludus.errors import ContractError, LudusError
+from ludus.errors import ConfigError, ContractError, LudusError
 from ludus.inference import Eager
 from ludus.interface import Spaces
 from ludus.network import RecurrentNetwork
@@ -111,6 +119,7 @@ def check_player(player: PlayerConfig, environment: Environment, context: RunCon
     if role.guidance:
         budget = "the training budget" if run.minutes or run.decisions else "a training budget, which the run lacks"
         yield f"guidance fades over {budget}: {', '.join(role.guidance)}"
+    _check_memory(player, role)
     yield from _check_networks(player, role)
     algorithm = make_algorithm(player, role)
     subject = f"algorithm {player.algorithm.name!r}"
@@ -154,6 +163,25 @@ def _add_checks(actor: LiveActor, algorithm: Algorithm, player: PlayerConfig, ro
         names = ", ".join(repr(chosen.name) for chosen in player.interfaces)
         checked = _CheckedMethod(actor.interface, "observe", check_interface, f"interface {names}")
         actor.interface = cast("Interface", checked)
+
+
+_BYTES_PER_WEIGHT = 16  # weight, gradient and the two moments of Adam, in single precision
+
+
+def _check_memory(player: PlayerConfig, role: Role) -> None:
+    """Check that the networks of a player can learn on this machine, without allocating them.
+
+    Raises:
+        ConfigError: They cannot.
+    """
+    count = count_weights(player, role)
+    needed, machine = count * _BYTES_PER_WEIGHT, memory_bytes()
+    if needed > machine:
+        name = (player.network or player.algorithm).name
+        raise ConfigError(
+            f"players.{player.name}.{name}: {count:,} weights need {needed / 1e9:,.0f} GB while they learn, but this "
+            f"machine has {machine / 1e9:,.0f} GB; expected fewer or smaller layers, or inputs of fewer numbers"
+        )
 
 
 def _check_networks(player: PlayerConfig, role: Role) -> Iterator[str]:
