@@ -80,7 +80,8 @@ class ModelInspector:
     def handle_report(self, worker: str, hash: str) -> None:
         """Inspect a model that a worker cannot load; if its file is sound here, other workers get its fixtures."""
         league = self.containment.league
-        if not any(model.hash == hash for model in league.models.values()):
+        names = (name for name, model in league.models.items() if model.hash == hash)
+        if all(name in league.roster.quarantined for name in names):  # or there is none
             return
         if self.clock() - self._sound_s.get(hash, -math.inf) > _REPEAT_S:
             self.inspect(hash)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import sqlite3
 
 import numpy as np
@@ -148,3 +149,22 @@ def test_a_checkpoint_replaced_meanwhile_is_no_problem(run):
         assert verify(snapshot).problems == ()
         (run / saved.path).unlink()
         assert [problem.partition(":")[0] for problem in verify(snapshot).problems] == ["checkpoint of main"]
+
+
+def test_verify_repairs_from_a_copy_or_quarantines(run, show, data, tmp_path_factory):
+    """Afterwards everything agrees."""
+    (path,) = (run / "models").glob("*.safetensors")
+    copy = shutil.copytree(run, tmp_path_factory.mktemp("copies") / "copy")
+    path.unlink()
+    for checkpoint in run.glob("learners/*/*"):  # of the same weights
+        checkpoint.unlink()
+    shown = show(run, "verify", "--repair")
+    assert "quarantined" in shown
+    assert "agrees with the log" in shown
+    (name,) = data(run, "verify")["quarantined"]
+    assert name in show(run, "verify")
+    repairs = data(run, "verify", "--repair", "--copy", str(copy))["repairs"]
+    assert "restored from" in repairs[0]
+    assert repairs[1].startswith(f"{name}: not quarantined any more")
+    assert data(run, "verify")["quarantined"] == {}
+    assert "--copy needs --repair" in show(run, "verify", "--copy", str(copy), code=2)
