@@ -24,6 +24,7 @@ from ludus._config.sections import (
     LeagueSection,
     MetricsSection,
     PlayerConfig,
+    RetentionSection,
     RunSection,
     SamplingSection,
 )
@@ -42,6 +43,7 @@ SECTIONS = {
     "players": PlayerConfig,
     "anchors": AnchorConfig,
     "league": LeagueSection,
+    "retention": RetentionSection,
     "evaluation": EvaluationSection,
     "metrics": MetricsSection,
 }
@@ -55,6 +57,7 @@ _CHOICES = {  # TOML files have names here, which the types of the fields do not
     "rating": "name of a rating",
     "rules": "list of names of rules",
     "sinks": "list of names of metric sinks",
+    "retention": "tables by pool",
 }
 
 

@@ -108,6 +108,7 @@ class Run(AbstractContextManager["Run"]):
         models: All frozen models by participant name, in the order of freezing.
         pools: The members of every pool, oldest first.
         quarantined: How the files of quarantined models are damaged, by participant.
+        retired: Models whose weights were deleted, or will be; they play no more.
     """
 
     league: LeagueView
@@ -131,6 +132,7 @@ class Run(AbstractContextManager["Run"]):
         self.pools: Mapping[str, Sequence[str]] = self._league.pools
         with self._wrap_errors():
             records = self._store.quarantine.records()
+            self.retired: frozenset[str] = self._store.retired.names()
         self.quarantined: Mapping[str, str] = {name: record.damage for name, record in records.items()}
 
     def __exit__(self, *_: object) -> None:
@@ -304,6 +306,8 @@ class Run(AbstractContextManager["Run"]):
             raise ModelError(f"model {model.participant!r} belongs to no player of this run; there are {names}")
         if participant.role != role:
             raise ConfigError(f"{name} plays the role {participant.role}, so it cannot play {role}")
+        if model.participant in self.retired:
+            raise ModelError(f"the weights of {model.participant} were deleted (league.retention); name another model")
         weights = load_arrays(self.folder / "models", model.hash)
         run, rows = RunContext(config=self.config, plugins=self.plugins, run_dir=self.folder), environment.num_matches
         return make_model_agent(run, model.player, weights, spec=spec, rows=rows, deterministic=deterministic)

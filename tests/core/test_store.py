@@ -166,7 +166,7 @@ def test_open_refuses_a_newer_schema(tmp_path, open_store):
     with sqlite3.connect(tmp_path / "league.sqlite") as connection:
         connection.execute("PRAGMA user_version = 99")
     connection.close()
-    with pytest.raises(StoreError, match="schema 99, this ludus reads 5"):
+    with pytest.raises(StoreError, match="schema 99, this ludus reads 6"):
         open_store(tmp_path)
 
 

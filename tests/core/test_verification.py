@@ -66,6 +66,7 @@ def sound(tmp_path_factory):
             store.pools.add(PoolChange(pool="main", model=model.participant, enters=True))
         store.checkpoints.put(Checkpoint(player="main", path="a", hash="1", version=1, decisions=10))
         store.set_counter("elapsed_s", 12.75)
+        store.retired.add("main@1")
         store.commit()
         add_matches(store)
         add_matches(store, kind="eval")

@@ -151,14 +151,27 @@ class AnchorConfig:
 
 
 @frozen(kw_only=True)
+class RetentionSection:
+    """``[league.retention.POOL]``: which models of a pool are kept; without the table all of them."""
+
+    keep_newest: int = option(20, at_least(1), help="Newest models that stay in the pool.")
+    keep_every: int = option(
+        0, at_least(0), help="Of the older ones, those stay whose number is a multiple of this; 0: none."
+    )
+
+
+@frozen(kw_only=True)
 class LeagueSection:
-    """``[league]``: the rating method, and the rules that change the league."""
+    """``[league]``: the rating method, the rules that change the league, and the retention of models."""
 
     rating: SelectedComponent = option(
         DEFAULT_RATING, help="Component that rates frozen models and anchors from the rating matches."
     )
     rules: tuple[SelectedComponent, ...] = option((), help="Names of rules, in the order in which they are applied.")
     every_matches: int = option(1000, at_least(1), help="Training matches between two applications of the rules.")
+    retention: Mapping[str, RetentionSection] = option(
+        {}, help="Tables by pool. Models that no pool keeps are retired: their weights are deleted."
+    )
 
 
 @frozen(kw_only=True)

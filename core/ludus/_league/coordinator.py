@@ -24,6 +24,7 @@ from ludus._league.model_scan import ModelInspector
 from ludus._league.outbox import Outbox
 from ludus._league.pool_requests import PoolRequests
 from ludus._league.results import MatchCounts, ResultRecorder
+from ludus._league.retention import Retention
 from ludus._messaging.messages import (
     Checkpoint,
     DamagedModel,
@@ -65,6 +66,7 @@ class Coordinator:
         pool_requests: Applies changes of pools that other processes request.
         membership: The workers.
         inspector: Quarantines damaged models.
+        retention: Retires models.
         outbox: Queue of answers and events.
         refusals: Counts the refused messages of workers.
         plugins: Receive events.
@@ -85,6 +87,7 @@ class Coordinator:
     pool_requests: PoolRequests
     membership: Membership
     inspector: ModelInspector
+    retention: Retention
     outbox: Outbox
     refusals: Refusals
     plugins: Plugins
@@ -118,6 +121,7 @@ class Coordinator:
         if not self.counts.training:
             self.rule_runner.apply_initial_shares()
         self.inspector.start()
+        self.retention.start()
 
     def handle(self, worker: str, message: Any) -> None:
         """Process one message of a worker; `flush` sends the answers. A message that it must not send is counted.
@@ -150,6 +154,7 @@ class Coordinator:
                 self._record_results(worker, message)
             case ModelFrozen():
                 self.models.register(worker, message)
+                self.retention.apply()
             case DamagedModel():
                 self.inspector.handle_report(worker, message.hash)
             case _:
@@ -217,6 +222,7 @@ class Coordinator:
         store.set_counter("rating_matches", self.counts.rating)
         store.commit()
         self.pool_requests.acknowledge()
+        self.retention.delete_files()
         self.outbox.needs_commit = False
 
     def _matchmaking_state(self) -> MatchmakingState:

@@ -107,7 +107,7 @@ class League:
 
     def _load(self) -> None:
         self.roster.add_models(self.store.models.records())
-        for model in self.store.quarantine.records().keys() & self.models.keys():
+        for model in (self.store.retired.names() | self.store.quarantine.records().keys()) & self.models.keys():
             self.roster.quarantine(model)
         for record in self.store.pools.records():
             if parse(record.change.model).player in self.players:  # others have left the configuration

@@ -53,8 +53,11 @@ def repair_files(run_dir: Path, copies: Sequence[Path] = ()) -> list[str]:
         by_hash: dict[str, list[ModelRecord]] = {}
         for model in league.models.values():
             by_hash.setdefault(model.hash, []).append(model)
+        retired = store.retired.names()
         for models in by_hash.values():
-            lines += _repair_model(league, containment, sources, models)
+            if playing := [model for model in models if model.participant not in retired]:
+                lines += _repair_model(league, containment, sources, playing)
+            lines += _repair_manifest(run_dir, models)
         for player in league.players:
             containment.check_checkpoints(player)
             lines += _drop_older_checkpoints(store, player)
@@ -77,14 +80,20 @@ def _repair_model(
         set_aside(run_dir, path)
         write_durably(path, source.data)
         yield f"{names}: {damage}; restored from {source.path}"
-    if damage := damage_of(load_manifest, folder, digest):
-        set_aside(run_dir, folder / f"{digest}.json")
-        save_manifest(folder, digest, models[0].manifest)
-        yield f"{names}: {damage}; written again from the database"
     for model in models:
         if model.participant in league.roster.quarantined:
             pools = readmit(league, model.participant)
             yield f"{model.participant}: not quarantined any more; pools: {', '.join(pools) or 'none'}"
+
+
+def _repair_manifest(run_dir: Path, models: Sequence[ModelRecord]) -> Iterator[str]:
+    """Repair the manifest of models of one hash; yield a line if it changes."""
+    folder, digest = run_dir / "models", models[0].hash
+    if damage := damage_of(load_manifest, folder, digest):
+        set_aside(run_dir, folder / f"{digest}.json")
+        save_manifest(folder, digest, models[0].manifest)
+        names = ", ".join(model.participant for model in models)
+        yield f"{names}: {damage}; written again from the database"
 
 
 def _drop_older_checkpoints(store: Store, player: str) -> Iterator[str]:

@@ -27,7 +27,7 @@ class Roster:
         players: The players by name.
         models: All frozen models by participant, in the order in which they were frozen.
         anchors: The scripted participants.
-        quarantined: Models that are not to play, because their files are damaged.
+        quarantined: Models that are not to play, because their files are damaged, or because they are retired.
     """
 
     def __init__(
@@ -94,7 +94,7 @@ class Roster:
         if change.model not in self.models:
             return f"{change.model!r} is not a frozen model of this league"
         is_damaged = change.enters and change.model in self.quarantined
-        return f"the file of {change.model!r} is damaged; restore it first" if is_damaged else ""
+        return f"the file of {change.model!r} is damaged or deleted; restore it first" if is_damaged else ""
 
     def is_current(self, participant: str) -> bool:
         """Return whether a participant is not live, or its weights belong to its player's present generation."""

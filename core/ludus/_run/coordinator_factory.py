@@ -19,6 +19,7 @@ from ludus._league.model_scan import ModelInspector
 from ludus._league.outbox import Outbox
 from ludus._league.pool_requests import PoolRequests
 from ludus._league.results import MatchCounts, ResultRecorder
+from ludus._league.retention import Retention
 from ludus._messaging.refusals import Refusals
 from ludus._run.context import RunContext
 from ludus._run.factories import make, make_evaluation_matchmaker, make_matchmaker
@@ -114,6 +115,7 @@ def make_coordinator(
             damage,
         ),
         inspector=ModelInspector(containment=damage, evaluation=ratings, requests=requests, outbox=outbox, clock=clock),
+        retention=Retention(policies=config.league.retention, league=league, requests=requests, clock=clock),
         outbox=outbox,
         refusals=Refusals(clock),
         plugins=run.plugins,

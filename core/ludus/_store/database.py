@@ -23,7 +23,7 @@ from ludus.environment import Seat
 from ludus.errors import RunError, StoreError
 
 DATABASE = "league.sqlite"
-SCHEMA_VERSION = 5
+SCHEMA_VERSION = 6
 _JOURNAL_BYTES = 16 * 1024**2  # the write-ahead log shrinks to this once a long reader has closed
 _BUSY_S = 10.0  # timeout while another process holds the file, such as a reader that checkpoints
 

@@ -15,6 +15,7 @@ from typing import Any
 import attrs
 import numpy as np
 from attrs import frozen
+from numpy.typing import NDArray
 
 from ludus._seeding import match_seeds
 from ludus._store.behaviour import BehaviourTable, Sums, add_sums, sum_statistics
@@ -274,18 +275,22 @@ def _matches_by_fixture(arrays: Mapping[str, np.ndarray], seats: Sequence[Seat])
         expected = ", ".join(f"{name} {dtype}" for name, dtype in _DTYPES.items())
         raise WireError(f"results: expected the arrays {expected}")
     fixture, matches = plain.pop("fixture"), MatchArrays(**plain, statistics=statistics)
+    _check_matches(fixture, matches, seats)
+    order = np.lexsort((matches.number, fixture))  # stable: the first of several rows about one match stays the first
+    ids, starts = np.unique(fixture[order], return_index=True)
+    ordered, bounds = matches.take(order), itertools.pairwise([*starts.tolist(), fixture.size])
+    return [(i, ordered.take(slice(*span))) for i, span in zip(ids.tolist(), bounds, strict=True)]
+
+
+def _check_matches(fixture: NDArray[np.int64], matches: MatchArrays, seats: Sequence[Seat]) -> None:
     n, num_teams = fixture.size, 1 + max((seat.team for seat in seats), default=0)
     shapes = (fixture.shape, matches.number.shape, matches.ticks.shape, matches.outcome.shape)
     if shapes != ((n,), (n,), (n,), (n, num_teams)):
         raise WireError(f"results: expected [n] fixtures, numbers, ticks and [n, {num_teams}] outcomes")
     if not np.all((matches.outcome >= 0) & (matches.outcome <= 1)) or not np.all(matches.ticks > 0):
         raise WireError("results: expected outcomes in [0, 1], after 1 tick or more")
-    for name, values in statistics.items():
+    for name, values in matches.statistics.items():
         _check_statistic(name, values, matches=n, roles=[seat.role for seat in seats])
-    order = np.lexsort((matches.number, fixture))  # stable: the first of several rows about one match stays the first
-    ids, starts = np.unique(fixture[order], return_index=True)
-    ordered, bounds = matches.take(order), itertools.pairwise([*starts.tolist(), n])
-    return [(i, ordered.take(slice(*span))) for i, span in zip(ids.tolist(), bounds, strict=True)]
 
 
 def _check_statistic(name: str, values: np.ndarray, *, matches: int, roles: Sequence[str]) -> None:

@@ -7,6 +7,7 @@ CREATE TABLE models (
     hash TEXT NOT NULL, parent TEXT, decisions INTEGER NOT NULL, version INTEGER NOT NULL, created_s REAL NOT NULL,
     manifest TEXT NOT NULL, UNIQUE (player, number)
 );
+CREATE TABLE retired (participant TEXT PRIMARY KEY, created_s REAL NOT NULL) WITHOUT ROWID;
 CREATE TABLE pools (
     id INTEGER PRIMARY KEY, pool TEXT NOT NULL, model TEXT NOT NULL, enters INTEGER NOT NULL, created_s REAL NOT NULL
 );

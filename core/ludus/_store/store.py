@@ -21,6 +21,7 @@ from ludus._store.match_log import MatchLog
 from ludus._store.model_files import remove_partial
 from ludus._store.payoffs import PayoffTable
 from ludus._store.quarantine import QuarantineTable
+from ludus._store.retired import RetiredTable
 from ludus._store.tables import CheckpointTable, FixtureTable, ModelTable, PoolLog
 from ludus.environment import Seat
 from ludus.errors import RunError, StoreError
@@ -48,6 +49,7 @@ class Store(Database, AbstractContextManager["Store"]):
         pools: The log of pool changes.
         checkpoints: The table of checkpoints.
         quarantine: The quarantined models.
+        retired: The retired models.
     """
 
     def __init__(self, run_dir: Path, connection: sqlite3.Connection, *, lock: RunLock | None) -> None:
@@ -61,6 +63,7 @@ class Store(Database, AbstractContextManager["Store"]):
         self.pools = PoolLog(self)
         self.checkpoints = CheckpointTable(self)
         self.quarantine = QuarantineTable(self)
+        self.retired = RetiredTable(self)
 
     @classmethod
     def create(cls, run_dir: Path, meta: Mapping[str, Any]) -> Store:

@@ -48,7 +48,8 @@ def _models(run: Run) -> Iterator[str]:
     for model in run.models.values():
         if model.participant in run.quarantined:
             continue
-        yield from _load_error(model.participant, check_model, folder, model.hash)
+        if model.participant not in run.retired:
+            yield from _load_error(model.participant, check_model, folder, model.hash)
         yield from _load_error(model.participant, load_manifest, folder, model.hash)
 
 
