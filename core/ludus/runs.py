@@ -8,7 +8,7 @@
         environment = run.make_environment(1)
         agent = run.agent("main_agent@latest", "player", environment=environment)
 
-Only `change_pool` and `repair_files` write. torch is imported when an agent of a model is made.
+Only `change_pool`, `repair_files` and `request_release` write. torch is imported when an agent of a model is made.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from ludus._config.run_config import load_config, read_rating
 from ludus._config.sections import RunConfig
+from ludus._league.host_quarantine import request_release
 from ludus._league.league import League
 from ludus._league.pool_requests import change_pool
 from ludus._league.repair import repair_files
@@ -73,6 +74,7 @@ __all__ = [
     "open_run",
     "play_matches",
     "repair_files",
+    "request_release",
     "score",
     "spread_evenly",
     "verify_database",

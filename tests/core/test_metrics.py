@@ -199,6 +199,7 @@ def coordinator():
             metrics={"learner-main": LEARNER, "sampler-0": SAMPLING, "service-x": {"calls": 3.0}}
         ),
         refusals=SimpleNamespace(total=2),
+        quarantine=SimpleNamespace(hosts={"box": "why"}),
         counts=SimpleNamespace(training=789, by_player={"main": 700}, ticks_by_player={"main": 5600}),
     )
 
@@ -214,6 +215,7 @@ def test_metrics_of_a_league(coordinator):
         "league/progress": 0.4,
         "league/matches": 789.0,
         "league/refused_messages": 2.0,
+        "league/quarantined_hosts": 1.0,
         "league/main/models": 3.0,
         "league/main/generation": 1.0,
         "league/main/share": 0.25,

@@ -169,6 +169,12 @@ class LeagueSection:
     )
     rules: tuple[SelectedComponent, ...] = option((), help="Names of rules, in the order in which they are applied.")
     every_matches: int = option(1000, at_least(1), help="Training matches between two applications of the rules.")
+    paired_share: float = option(
+        0.1,
+        between(0, 1),
+        help="Share of the fixtures of joined machines that this machine plays too, with the same seeds, to find "
+        "machines whose results differ.",
+    )
     retention: Mapping[str, RetentionSection] = option(
         {}, help="Tables by pool. Models that no pool keeps are retired: their weights are deleted."
     )

@@ -17,6 +17,7 @@ from ludus._config.sections import RunConfig
 from ludus._league.assignments import Assignments
 from ludus._league.changes import ModelRegistry, RuleRunner
 from ludus._league.fixtures import EvaluationFixtures, TrainingFixtures
+from ludus._league.host_quarantine import HostQuarantine
 from ludus._league.league import League
 from ludus._league.matchmaking_state import MatchmakingState
 from ludus._league.membership import Membership
@@ -59,6 +60,7 @@ class Coordinator:
         training: Creates training fixtures.
         evaluation: Creates rating fixtures.
         assignments: Fixtures that are assigned to workers.
+        quarantine: Other hosts that may not take part.
         results: Records results.
         counts: Counts of finished matches.
         models: Adds frozen models.
@@ -80,6 +82,7 @@ class Coordinator:
     training: TrainingFixtures
     evaluation: EvaluationFixtures
     assignments: Assignments
+    quarantine: HostQuarantine
     results: ResultRecorder
     counts: MatchCounts
     models: ModelRegistry
@@ -180,9 +183,11 @@ class Coordinator:
 
     def _assign_fixtures(self, worker: str, request: FixtureRequest) -> None:
         fixtures = []
-        for _ in range(min(request.count, _MAX_FIXTURES_PER_REQUEST, self.assignments.room(worker))):
+        room = 0 if self.quarantine.is_quarantined(worker) else self.assignments.room(worker)
+        for _ in range(min(request.count, _MAX_FIXTURES_PER_REQUEST, room)):
             if request.kind == "train":
-                fixtures.append(self.training.create())
+                fixtures.append(self.quarantine.next_fixture(worker) or self.training.create())
+                self.quarantine.assigned(worker, fixtures[-1])
             else:
                 fixtures += self.evaluation.assign(
                     worker, training_matches=self.counts.training, rating_matches=self.counts.rating
@@ -204,6 +209,7 @@ class Coordinator:
         self.league.elapsed_s += now - self._flushed_s
         self._flushed_s = now
         self.inspector.poll()
+        self.outbox.needs_commit |= self.quarantine.apply_requests(now)
         if self.outbox.needs_commit or self.pool_requests.is_due(now):
             self.commit()
         self.outbox.flush(self.link, self.plugins)

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 
 import numpy as np
-from attrs import define, field
+from attrs import define, evolve, field
 
 from ludus._league.league import League
 from ludus._league.validation import checked_evaluation, checked_pairing, wrap_answer_errors
@@ -48,6 +48,11 @@ class ShareScheduler:
         player = min(shares, key=lambda name: self.assigned[name] + cost[name])
         self.assigned[player] += matches * cost[player]
         return player
+
+    def charge(self, player: str, share: float, *, matches: int) -> None:
+        """Add the ticks of matches that a player plays out of turn."""
+        if share:
+            self.assigned[player] += matches * self.match_ticks.get(player, 1.0) / share
 
     def record_matches(self, player: str, *, matches: int, ticks: int) -> None:
         """Update the mean length of a player's matches.
@@ -118,6 +123,13 @@ class TrainingFixtures:
             reason=pairing.reason,
         )
         return self.league.create_fixture(fixture)
+
+    def repeat(self, fixture: Fixture) -> Fixture | None:
+        """Create a fixture with the participants and seeds of another one; None if one of them cannot play any more."""
+        if not all(map(self.league.roster.is_playable, fixture.participants)):
+            return None
+        self.scheduler.charge(fixture.player, self.league.players[fixture.player].share, matches=fixture.matches)
+        return self.league.create_fixture(evolve(fixture, id=0, reason="paired", paired=str(fixture.id)))
 
     def pairing(self, player: str, rng: np.random.Generator) -> Pairing:
         """Return the opponents that a player's matchmaker chooses.

@@ -9,6 +9,7 @@ from attrs import define, field
 
 from ludus._league.assignments import Assignments
 from ludus._league.fixtures import EvaluationFixtures, ShareScheduler
+from ludus._league.host_quarantine import HostQuarantine
 from ludus._league.league import League
 from ludus._league.outbox import Outbox
 from ludus._messaging.messages import Results, ResultsAck
@@ -53,6 +54,7 @@ class ResultRecorder:
         scheduler: Needs to know how long a player's matches are.
         evaluation: Tracks unfinished rating fixtures.
         assignments: Fixtures that are assigned to workers.
+        quarantine: Compares the results of other hosts.
         outbox: Queue of the answers.
     """
 
@@ -61,6 +63,7 @@ class ResultRecorder:
     scheduler: ShareScheduler
     evaluation: EvaluationFixtures
     assignments: Assignments
+    quarantine: HostQuarantine
     outbox: Outbox
 
     def record(self, worker: str, message: Results) -> None:
@@ -71,6 +74,9 @@ class ResultRecorder:
                 added; its matches stay open, like those of a worker that left.
         """
         self.outbox.acknowledge(worker, ResultsAck(report=message.report))
+        if self.quarantine.is_quarantined(worker):
+            self.league.store.add_counter("reports_quarantined", 1)
+            return
         try:
             for summary in self._record(worker, message.arrays):
                 self._add(worker, summary)
@@ -83,7 +89,9 @@ class ResultRecorder:
         if not rows.all():
             self.league.store.add_counter("results_duplicate", int(rows.size - rows.sum()))
             arrays = {name: array[rows] for name, array in arrays.items()}
-        return self.league.record(arrays).fixtures
+        fixtures = self.league.record(arrays).fixtures
+        self.quarantine.add_results(arrays)
+        return fixtures
 
     def _add(self, worker: str, summary: FixtureSummary) -> None:
         fixture = summary.fixture

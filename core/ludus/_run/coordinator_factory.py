@@ -12,6 +12,7 @@ from ludus._league.changes import FreezeRequests, ModelRegistry, RuleRunner
 from ludus._league.coordinator import Coordinator
 from ludus._league.damage import DamageContainment
 from ludus._league.fixtures import EvaluationFixtures, ShareScheduler, TrainingFixtures
+from ludus._league.host_quarantine import HostQuarantine
 from ludus._league.league import League
 from ludus._league.matchmaking_state import MatchmakingState
 from ludus._league.membership import Membership
@@ -82,6 +83,14 @@ def make_coordinator(
     )
     counts = MatchCounts(int(counters.get("matches", 0)), int(counters.get("rating_matches", 0)))
     assignments = Assignments(num_matches=max(config.sampling.matches, config.evaluation_matches), clock=clock)
+    quarantine = HostQuarantine(
+        store=store,
+        seats=spec.seats,
+        players=tuple(config.players),
+        share=config.league.paired_share,
+        repeat=training.repeat,
+        clock=clock,
+    )
     requests = FreezeRequests(league, outbox)
     damage = DamageContainment(league, print_line)
     coordinator = Coordinator(
@@ -91,7 +100,8 @@ def make_coordinator(
         training=training,
         evaluation=ratings,
         assignments=assignments,
-        results=ResultRecorder(league, counts, scheduler, ratings, assignments, outbox),
+        quarantine=quarantine,
+        results=ResultRecorder(league, counts, scheduler, ratings, assignments, quarantine, outbox),
         counts=counts,
         models=ModelRegistry(league, matchmakers, requests, outbox),
         rule_runner=RuleRunner(

@@ -40,6 +40,7 @@ def collect_metrics(coordinator: Coordinator) -> list[Metric]:
     values["league/progress"] = league.progress
     values["league/matches"] = coordinator.counts.training
     values["league/refused_messages"] = coordinator.refusals.total
+    values["league/quarantined_hosts"] = len(coordinator.quarantine.hosts)
     for player, view in league.players.items():
         values |= _prefixed(f"league/{player}", _player_metrics(coordinator, view))
         values |= _prefixed(f"learner/{player}", reported.get(learner_name(player), {}))

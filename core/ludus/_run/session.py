@@ -209,6 +209,10 @@ class RunSession:
         for peer, problem in coordinator.refusals.take_cut_off().items():
             with self._stop_on_error():
                 worker_pool.cut_off(peer, problem)
+        if (quarantined := coordinator.quarantine.take_news()) is not None:
+            worker_pool.quarantine(quarantined)
+            for line in quarantined.values():
+                self.print_line(line)
         coordinator.flush()
 
     @contextmanager

@@ -14,6 +14,7 @@ from contextlib import ExitStack
 
 import pytest
 from click.testing import CliRunner
+from ludus._store.store import Store
 from ludus.errors import ConfigError, LinkError
 from ludus_hosts import command
 from ludus_hosts.command import join, keys
@@ -209,3 +210,17 @@ def test_the_default_name_is_the_host_name(monkeypatch, host, name):
     """With invalid characters replaced."""
     monkeypatch.setattr(command.socket, "gethostname", lambda: host)
     assert command._host_name() == name
+
+
+def test_a_quarantined_machine_is_shown_and_released(tmp_path):
+    """The request waits in the run folder."""
+    folder = tmp_path / "run"
+    with Store.create(folder, {}) as store:
+        store.set_meta("quarantined_hosts", {"box": "box is quarantined"})
+        store.commit()
+    runner = CliRunner()
+    assert runner.invoke(command.release, [str(folder)]).output == "box is quarantined\n"
+    assert "box may join again" in runner.invoke(command.release, [str(folder), "box"]).output
+    assert (folder / "requests" / "release-box").exists()
+    failed = runner.invoke(command.release, [str(folder), "lab"])
+    assert "machine 'lab' is not quarantined; quarantined are: box" in str(failed.exception)

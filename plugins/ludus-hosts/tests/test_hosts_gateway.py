@@ -18,7 +18,7 @@ from ludus._messaging.refusals import MAX_REFUSALS
 from ludus.errors import ConfigError, LinkError
 from ludus.launcher import COORDINATOR
 from ludus.wire import PROTOCOL, Credit, Heartbeat, Hello, SamplerLeft, Segments
-from ludus_hosts import gateway as _gateway, host_registry as _registry
+from ludus_hosts import admission as _admission, gateway as _gateway, host_registry as _registry
 from ludus_hosts.connection import Connection
 from ludus_hosts.gateway import Gateway
 from ludus_hosts.keys import RUN_KEY, JoinKey, RunKey, _write, make_keys
@@ -325,15 +325,15 @@ def test_a_host_name_is_unique(run, box):
 
 def test_hosts_report_what_they_lack(run, monkeypatch):
     """Before they take part and afterwards; for a limited number of hosts."""
-    monkeypatch.setattr(_gateway, "_MAX_REFUSALS", 2)
+    monkeypatch.setattr(_admission, "_MAX_REFUSALS", 2)
     expected = {"lab": "no module", "box": "x" * 400}
     for name, reason in (("a b", "bad"), ("lab", "no module"), ("lab", ""), ("box", "x" * 9999), ("third", "late")):
         run.host(name).send(HostLeft(host=name, reason=reason))
-        run.until(lambda name=name: name not in expected or name in run.gateway._refusals)
+        run.until(lambda name=name: name not in expected or name in run.gateway._admission.refusals)
     fourth = run.host("fourth")
     fourth.join()
     fourth.settle()
-    assert run.gateway._refusals == expected
+    assert run.gateway._admission.refusals == expected
 
 
 def test_weights_that_cannot_be_sent_do_not_end_the_run(showing, box, monkeypatch):

@@ -1,4 +1,4 @@
-"""``ludus keys`` and ``ludus join``."""
+"""``ludus keys``, ``ludus join`` and ``ludus release``."""
 
 from __future__ import annotations
 
@@ -37,6 +37,29 @@ def keys(folder: Path, *, name: str) -> None:
     click.echo(f"wrote {join_file}: copy it to machines that join, and keep it secret; next:")
     click.echo(f"  here:  ludus train RUN.TOML --set run.launcher=hosts{default}")
     click.echo(f"  there: ludus join tcp://HERE:7077 --key {join_file.name}")
+
+
+@click.command()
+@click.argument("folder", type=click.Path(path_type=Path, exists=True, file_okay=False))
+@click.argument("machine", required=False)
+def release(folder: Path, machine: str | None) -> None:
+    """Show the machines that a run has quarantined; with the name of one, let it join again.
+
+    A run that goes on releases it within a second, a stopped one when it is resumed.
+    """
+    from ludus.runs import open_run, request_release  # noqa: PLC0415 - only here: help must be fast
+
+    with open_run(folder) as run:
+        quarantined = dict(run.meta("quarantined_hosts") or {})
+    if machine is None:
+        for line in quarantined.values() or ["no machine is quarantined"]:
+            click.echo(line)
+    elif machine not in quarantined:
+        known = ", ".join(quarantined) or "none"
+        raise ConfigError(f"{folder}: machine {machine!r} is not quarantined; quarantined are: {known}")
+    else:
+        request_release(folder, machine)
+        click.echo(f"{machine} may join again as soon as the run has read this")
 
 
 @click.command()

@@ -72,8 +72,7 @@ class HostsWorkerPool(LocalWorkerPool):
 
     def _update_hosts(self, message: HostList) -> list[tuple[str, Any]]:
         """Print which hosts have joined or left, and return empty metrics for samplers that have left."""
-        if self._quarantined:  # again, since the gateway may have been restarted
-            self.quarantine(self._quarantined)
+        self.quarantine(self._quarantined)  # again, since the gateway may have been restarted
         before, self._hosts = self._hosts, dict(message.hosts)
         for host, samplers in self._hosts.items() - before.items():
             self._print_line(f"{host} takes part with {samplers} sampler{'s' if samplers > 1 else ''}")

@@ -22,7 +22,7 @@ def ludus_register_launchers() -> list[Component]:
 
 @hookimpl
 def ludus_register_commands() -> list[Component]:
-    """Register ``ludus keys`` and ``ludus join``."""
+    """Register ``ludus keys``, ``ludus join`` and ``ludus release``."""
     return [
         Component(
             name="keys",
@@ -33,5 +33,10 @@ def ludus_register_commands() -> list[Component]:
             name="join",
             factory="ludus_hosts.command:join",
             summary="Run samplers for a run of another machine.",
+        ),
+        Component(
+            name="release",
+            factory="ludus_hosts.command:release",
+            summary="Show the machines that a run has quarantined, or let one join again.",
         ),
     ]
