@@ -616,7 +616,7 @@ def pass_seconds(run, seconds=1.0):
 
 
 def test_a_key_with_too_many_refused_messages_is_cut_off(run, box):
-    """Its hosts are told, removed and disconnected; learners drop what they have sent."""
+    """Its hosts get the reason and are removed; learners drop their blocks."""
     box.send_as("sampler-box-0", LEARNER, Hello())
     run.until(lambda: run.at_learner)
     for _ in range(MAX_REFUSALS):

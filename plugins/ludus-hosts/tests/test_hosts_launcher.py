@@ -227,4 +227,4 @@ def test_registered_components_exist():
     """Under the names of the documentation."""
     launchers, commands = ludus_register_launchers(), ludus_register_commands()
     assert [component.name for component in launchers] == ["hosts"]
-    assert [component.name for component in commands] == ["keys", "join"]
+    assert [component.name for component in commands] == ["keys", "join", "release"]

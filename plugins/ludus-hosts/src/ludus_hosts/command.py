@@ -40,7 +40,7 @@ def keys(folder: Path, *, name: str) -> None:
 
 
 @click.command()
-@click.argument("folder", type=click.Path(path_type=Path, exists=True, file_okay=False))
+@click.argument("folder", type=click.Path(path_type=Path))
 @click.argument("machine", required=False)
 def release(folder: Path, machine: str | None) -> None:
     """Show the machines that a run has quarantined; with the name of one, let it join again.
