@@ -190,10 +190,10 @@ def table(study: Study, rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
             full, without = (np.array([means[name, player, seed] for seed in seeds]) for name in (BASE, variant))
             low, high = _interval(full - without)
             effect = (full - without).mean()
-            told = "told apart" if low > 0 or high < 0 else "not told apart"
+            verdict = "significant" if low > 0 or high < 0 else "not significant"
             yield (
                 f"| {variant} | {player} | {len(seeds)} | {full.mean():.3f} | {without.mean():.3f} | {effect:+.3f} "
-                f"| {low:+.3f} to {high:+.3f} | {told} |"
+                f"| {low:+.3f} to {high:+.3f} | {verdict} |"
             )
 
 

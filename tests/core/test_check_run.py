@@ -202,7 +202,7 @@ def test_all_mistakes_of_a_file_are_listed(path):
     found = findings(path, "run.seed=x", "sampling.matches=0")
     assert found["fail"] == [
         "configuration: --set run.seed: expected an integer, got 'x'",
-        "configuration: --set sampling.matches: expected a number ≥ 1, got 0",
+        "configuration: --set sampling.matches: expected a whole number from 1 to 1000000, got 0",
     ]
     assert [line.partition(":")[0] for line in found["ok"]] == ["plugins"]
 
