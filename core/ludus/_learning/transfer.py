@@ -97,7 +97,8 @@ def transfer_weights(own: Weights, source: Weights, *, own_inputs: InputLayout, 
             copied |= {name: _transfer_array(own[name], source.get(name), *columns[name]) for name in names}
         except ModelError as error:
             kept[layer] = str(error)
-    if not any("." in name for name in copied):
+    of_modules = {name for name in own if "." in name} or own.keys()
+    if not of_modules & copied.keys():
         raise ModelError(f"no layer fits: {_enumerate(kept)}")
     grown = _layers(name for name in copied if columns[name][0] != columns[name][1])
     dropped = _layers(source).keys() - _layers(own).keys()
