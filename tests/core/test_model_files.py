@@ -19,8 +19,9 @@ from ludus._store.model_files import (
     prune_checkpoints,
     save_arrays,
     save_checkpoint,
+    wrap_file_errors,
 )
-from ludus.errors import ModelError
+from ludus.errors import ModelError, RunError
 
 ARRAYS = {"weight": np.arange(6, dtype=np.float32).reshape(2, 3), "bias": np.array([1.5, -2.0])}
 
@@ -185,8 +186,9 @@ def test_a_failed_write_leaves_nothing(folder, monkeypatch):
 @pytest.mark.parametrize(("save", "place"), [(save_arrays, "models"), (save_checkpoint, "learners/main")])
 def test_a_missing_run_folder_is_not_created(tmp_path, save, place):
     """The run was moved or removed; files in a new folder of its name would be lost."""
-    with pytest.raises(FileNotFoundError):
-        save(tmp_path / "run" / place, ARRAYS, {})
+    run = tmp_path / "run"
+    with pytest.raises(RunError, match=f"^{run} was moved or removed while"), wrap_file_errors(run):
+        save(run / place, ARRAYS, {})
     assert list(tmp_path.iterdir()) == []
 
 

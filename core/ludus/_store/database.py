@@ -19,6 +19,7 @@ from typing import Any
 from urllib.parse import quote
 
 from ludus._store.checksums import ChecksumWriter
+from ludus._store.durable import moved_folder_error
 from ludus.environment import Seat
 from ludus.errors import RunError, StoreError
 
@@ -70,10 +71,7 @@ class RunLock:
         with suppress(FileNotFoundError, NotADirectoryError):
             if os.path.samestat(os.fstat(self._handle), self._path.stat()):
                 return
-        raise RunError(
-            f"{self._path.parent} was moved or removed while the run wrote it; committed data is in the moved folder: "
-            f"continue there with `ludus resume DIR`"
-        )
+        raise moved_folder_error(self._path.parent)
 
     def release(self) -> None:
         """Release the lock; releasing twice is harmless."""

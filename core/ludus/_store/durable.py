@@ -10,7 +10,9 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-__all__ = ["make_folder", "sync_folder", "write_durably"]
+from ludus.errors import RunError
+
+__all__ = ["make_folder", "moved_folder_error", "sync_folder", "write_durably"]
 
 
 def write_durably(path: Path, data: bytes | Iterable[bytes]) -> None:
@@ -54,3 +56,11 @@ def sync_folder(folder: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def moved_folder_error(run_dir: Path) -> RunError:
+    """Return the error of a run whose folder was moved or removed while the run wrote it."""
+    return RunError(
+        f"{run_dir} was moved or removed while the run wrote it; committed data is in the moved folder: "
+        f"continue there with `ludus resume DIR`"
+    )

@@ -26,7 +26,7 @@ import numpy as np
 import safetensors
 import safetensors.numpy
 
-from ludus._store.durable import make_folder, sync_folder, write_durably
+from ludus._store.durable import make_folder, moved_folder_error, sync_folder, write_durably
 from ludus.errors import DamagedFileError, LudusError, ModelError, RunError
 
 _HASH = re.compile(r"[0-9a-f]{64}")
@@ -54,6 +54,8 @@ def wrap_file_errors(run_dir: Path) -> Iterator[None]:
     except (LudusError, BrokenPipeError):  # both may be an OSError too
         raise
     except OSError as error:
+        if isinstance(error, FileNotFoundError) and not run_dir.exists():
+            raise moved_folder_error(run_dir) from error
         raise RunError(
             f"{run_dir} cannot be used: {error}; free disk space or fix its permissions and continue with "
             f"`ludus resume {shlex.quote(str(run_dir))}`, or choose another folder"
