@@ -49,6 +49,7 @@ from ludus.environment import EnvironmentSpec, Role
 
 class Bids:
     masked_roles = frozenset({"bidder"})
+    reward_parts = {"bidder": ("mine", "theirs")}
 
     def __init__(self, ticks=4, trouble="", home=0):
         away = os.getpid() != home
@@ -62,7 +63,13 @@ class Bids:
                 "unseen": spaces.Discrete(2),
             }
         )
-        role = Role(name="bidder", observation_space=observed, action_space=spaces.Discrete(4), teams=(0, 1))
+        role = Role(
+            name="bidder",
+            observation_space=observed,
+            action_space=spaces.Discrete(4),
+            teams=(0, 1),
+            privileged_space=spaces.Dict({"lead": spaces.Box(-99, 99, (1,), np.float32)}),
+        )
         self.spec = EnvironmentSpec(
             name="bids", roles=(role,), turn="simultaneous", zero_sum=True, constant_sum=True, scenarios=("brief",)
         )
@@ -84,6 +91,8 @@ class Bids:
         gain = float(self.bid[0] - self.bid[1])
         self.total += gain
         self.observed.reward[:] = gain, -gain
+        self.observed.reward_parts["mine"][:] = self.bid
+        self.observed.reward_parts["theirs"][:] = -self.bid[::-1]
         self.row.tick.terminated[...] = self.now == self.length
         self.row.tick.truncated[...] = self.now == self.limit != self.length
         won = (1 + np.sign(self.total)) / 2
@@ -93,6 +102,7 @@ class Bids:
     def show(self):
         self.observed.observation["clock"][:] = self.now, self.length
         self.observed.observation["theirs"][:] = self.bid[::-1]
+        self.observed.privileged["lead"][:, 0] = self.total, -self.total
         self.observed.action_mask[:] = np.arange(4) != self.now % 4
         self.observed.acting[:] = True
 
@@ -160,7 +170,8 @@ def play(copies, steps):
         mask = tick.roles["bidder"].action_mask
         tick = copies.step({"bidder": (random.random(mask.shape) * mask).argmax(axis=2)[..., None]})
         role = tick.roles["bidder"]
-        arrays = [*role.observation.values(), role.acting, role.action_mask, role.reward]
+        arrays = [*role.observation.values(), *role.privileged.values(), *role.reward_parts.values()]
+        arrays += [role.acting, role.action_mask, role.reward]
         observed.append([array.copy() for array in (*arrays, tick.terminated, tick.truncated, tick.outcome)])
         ended = np.flatnonzero(tick.terminated | tick.truncated)
         if len(ended) > 1:  # a single ended match idles until another ends

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import functools
 import importlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
-from attrs import define
+from attrs import define, frozen
 from ludus.activity import MAKING_GAMES, STARTING_MATCHES, track
 from ludus.environment import EnvironmentSpec, RoleTick, Scenario, Tick, allocate_tick
 from ludus.spaces import action_dtype, action_width
@@ -24,7 +24,7 @@ class MatchArrays:
         actions: Per role ``[S, L] int64`` or ``[S, D] float32``: actions of the seats, which `step` reads.
         tick: Tick of the match: observation leaves ``[S, …]``, ``acting [S]``, ``action_mask [S, A]``, ``reward [S]``,
             ``terminated []``, ``truncated []``, ``outcome [teams]``; with `Role.seat_endings` also ``terminated [S]``
-            and ``truncated [S]`` of the seats; ``statistics [S]``.
+            and ``truncated [S]`` of the seats; ``statistics [S]``; privileged leaves ``[S, …]``; reward parts ``[S]``.
     """
 
     actions: dict[str, np.ndarray]
@@ -34,9 +34,11 @@ class MatchArrays:
 class ScalarGame(Protocol):
     """A game that plays one match at a time.
 
-    Before every `step`, the arrays `acting`, `reward`, and `terminated` and `truncated` of match and seats are set to
-    0, and before every `reset` all arrays: games write nonzero values. The actions of acting seats are legal. The
-    values of `acting` on the tick that ends a match are ignored.
+    Before every `step`, the arrays `acting`, `reward`, reward parts, and `terminated` and `truncated` of match and seats
+    are set to 0, and before every `reset` all arrays: games write nonzero values. The actions of acting seats are legal.
+    The values of `acting` on the tick that ends a match are ignored.
+
+    A game whose rewards have parts also has an attribute `reward_parts`: names of the parts by role.
     """
 
     @property
@@ -100,13 +102,15 @@ def _index(array: np.ndarray, *, key: Any) -> np.ndarray:
 
 
 def _map_tick(part: Callable[[np.ndarray], np.ndarray], tick: Tick) -> Tick:
-    """Apply `part` to every array of a tick; scalar games have neither reward parts nor privileged leaves."""
+    """Apply `part` to every array of a tick."""
     roles = {
         name: RoleTick(
             observation={leaf: part(array) for leaf, array in role.observation.items()},
             acting=part(role.acting),
             action_mask=None if role.action_mask is None else part(role.action_mask),
             reward=part(role.reward),
+            reward_parts={name: part(array) for name, array in role.reward_parts.items()},
+            privileged={leaf: part(array) for leaf, array in role.privileged.items()},
             terminated=None if role.terminated is None else part(role.terminated),
             truncated=None if role.truncated is None else part(role.truncated),
             statistics={name: part(array) for name, array in role.statistics.items()},
@@ -118,9 +122,29 @@ def _map_tick(part: Callable[[np.ndarray], np.ndarray], tick: Tick) -> Tick:
     )
 
 
-def allocate(
-    spec: EnvironmentSpec, masked_roles: frozenset[str], *, num_matches: int, buffer: Any = None
-) -> BatchArrays:
+@frozen(kw_only=True)
+class ArrayPlan:
+    """What the arrays of a game hold.
+
+    Args:
+        spec: Spec of the game.
+        masked_roles: Roles that have action masks.
+        reward_parts: Names of the reward parts by role.
+    """
+
+    spec: EnvironmentSpec
+    masked_roles: frozenset[str]
+    reward_parts: Mapping[str, Collection[str]]
+
+    @classmethod
+    def of(cls, game: ScalarGame) -> ArrayPlan:
+        """Return the plan of a game."""
+        return cls(
+            spec=game.spec, masked_roles=game.masked_roles, reward_parts=dict(getattr(game, "reward_parts", {}))
+        )
+
+
+def allocate(plan: ArrayPlan, *, num_matches: int, buffer: Any = None) -> BatchArrays:
     """Allocate zeroed arrays, one after another in the zeroed `buffer` if one is given."""
     used, layout = 0, []
 
@@ -137,9 +161,15 @@ def allocate(
         role.name: allocate_array(
             (num_matches, role.num_seats, action_width(role.action_space)), action_dtype(role.action_space)
         )
-        for role in spec.roles
+        for role in plan.spec.roles
     }
-    tick = allocate_tick(spec, num_matches, masked_roles=masked_roles, allocate=allocate_array)
+    tick = allocate_tick(
+        plan.spec,
+        num_matches,
+        masked_roles=plan.masked_roles,
+        reward_parts=plan.reward_parts,
+        allocate=allocate_array,
+    )
     return BatchArrays(actions=actions, tick=tick, num_bytes=used, layout=" ".join(layout))
 
 
@@ -169,9 +199,10 @@ class GameBatch:
         self._cleared_by_step = [*self._acting, tick.terminated, tick.truncated]
         self._cleared_by_reset = [tick.outcome]
         for role in roles:
-            results = (role.reward, role.terminated, role.truncated)
+            results = (role.reward, *role.reward_parts.values(), role.terminated, role.truncated)
             self._cleared_by_step += [array for array in results if array is not None]
-            self._cleared_by_reset += [*role.observation.values(), *role.statistics.values()]
+            self._cleared_by_reset += [*role.observation.values(), *role.privileged.values()]
+            self._cleared_by_reset += role.statistics.values()
             if role.action_mask is not None:
                 self._cleared_by_reset.append(role.action_mask)
         for index, game in enumerate(games):

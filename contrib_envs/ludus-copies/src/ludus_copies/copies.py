@@ -11,7 +11,7 @@ from ludus.environment import Role, Scenario, Tick, checked_scenarios
 from ludus.errors import ContractError
 from ludus.spaces import is_continuous, label_sizes
 
-from ludus_copies.arrays import BatchArrays, GameBatch, MatchStart, allocate, make_games
+from ludus_copies.arrays import ArrayPlan, BatchArrays, GameBatch, MatchStart, allocate, make_games
 from ludus_copies.settings import IsolatedSettings
 from ludus_copies.workers import ProcessPool
 
@@ -41,20 +41,20 @@ class Copies:
         self.spec = games[0].spec
         self.num_matches = num_matches
         self._games: GameBatch | ProcessPool
-        masked = games[0].masked_roles
+        plan = ArrayPlan.of(games[0])
         if workers:
             games[0].close()
             self._games = ProcessPool(
                 factory,
                 options,
-                layout=functools.partial(allocate, self.spec, masked, num_matches=num_matches),
+                layout=functools.partial(allocate, plan, num_matches=num_matches),
                 num_matches=num_matches,
                 workers=min(workers, num_matches),
                 timeout_s=timeout_s,
             )
             self._arrays = self._games.arrays
         else:
-            self._arrays = allocate(self.spec, masked, num_matches=num_matches)
+            self._arrays = allocate(plan, num_matches=num_matches)
             self._games = GameBatch(games, self._arrays)
         self._legality_checks = [
             _LegalityCheck(role, self._arrays) for role in self.spec.roles if not is_continuous(role.action_space)

@@ -30,7 +30,7 @@ from ludus.environment import Scenario
 from ludus.errors import LudusError, WorkerError
 from ludus.trust import child_variables
 
-from ludus_copies.arrays import BatchArrays, GameBatch, MatchStart, allocate, make_games
+from ludus_copies.arrays import ArrayPlan, BatchArrays, GameBatch, MatchStart, allocate, make_games
 
 _CLOSE_TIMEOUT_S = 5.0
 _START_TIMEOUT_S = 60.0  # time to start an interpreter and import the game, also if steps are fast
@@ -280,7 +280,7 @@ def _scenario(name: str, parameters: dict[str, float]) -> Scenario:
 def _make_games(order: dict[str, Any], memory: int) -> GameBatch:
     copies = make_games(order["factory"], order["options"], order["high"] - order["low"])
     buffer = mmap.mmap(memory, 0)
-    arrays = allocate(copies[0].spec, copies[0].masked_roles, num_matches=order["num_matches"], buffer=buffer)
+    arrays = allocate(ArrayPlan.of(copies[0]), num_matches=order["num_matches"], buffer=buffer)
     if arrays.layout != order["layout"]:
         raise ValueError(f"the game has other spaces in this process: {arrays.layout} instead of {order['layout']}")
     return GameBatch(copies, arrays.slice(order["low"], order["high"]))
