@@ -113,6 +113,13 @@ class PettingZooConfig:
         help="rewards of dead agents: end: the last decision gets those up to the death, later ones are not learned "
         "from; wait: it gets all rewards until the match ends",
     )
+    state: str = option(
+        "auto",
+        one_of("auto", "always", "never"),
+        help="whether critics read the game's state(), which policies never see; auto: if the game has one of at most "
+        "4,096 numbers",
+        lasting=True,
+    )
     statistics: Mapping[str, str] = option(
         {}, table(name(), text()), help='statistics of an agent and their keys in its info: { kicks = "num_kicks" }'
     )

@@ -16,6 +16,7 @@ from ludus_pettingzoo.environment import make_pettingzoo, remove_checks
 from ludus_pettingzoo.match import MatchState
 from ludus_pettingzoo.outcome import make_rule
 from ludus_pettingzoo.seating import assign_seats, read_spaces
+from ludus_pettingzoo.state import find_state
 
 
 def make_game(**options: Any) -> AecGame | ParallelGame:
@@ -38,17 +39,21 @@ def make_game(**options: Any) -> AecGame | ParallelGame:
         infos = _reset_infos(env, possible)
     except ContractError as error:
         raise ContractError(f"game {config.id!r}: {error}") from error
-    if isinstance(config.teams, str):
-        teams = _read_teams(config.teams, env, agents, infos)
-        seating = assign_seats(
-            agents, roles=config.roles, teams={}, given_teams=teams, statistics=tuple(config.statistics)
-        )
-    else:
-        seating = assign_seats(agents, roles=config.roles, teams=config.teams, statistics=tuple(config.statistics))
+    given = _read_teams(config.teams, env, agents, infos) if isinstance(config.teams, str) else None
+    state = find_state(env, config.state, game=config.id)
+    seating = assign_seats(
+        agents,
+        roles=config.roles,
+        teams={} if isinstance(config.teams, str) else config.teams,
+        given_teams=given,
+        statistics=tuple(config.statistics),
+        privileged=None if state is None else state.space,
+    )
     match = MatchState(
         config,
         seating,
         make_rule(config, seating, env.unwrapped),
+        state=state,
         masks_in_infos=any(config.mask_key in info for info in infos.values()),
     )
     return ParallelGame(config.id, env, match) if isinstance(env, ParallelEnv) else AecGame(config.id, env, match)
@@ -141,6 +146,7 @@ class AecGame:
         self._match.start()
         try:
             self._select()
+            self._match.write_state()
         except Exception as error:
             self._explain(error)
             raise
@@ -151,6 +157,7 @@ class AecGame:
         env.step(self._match.seats[env.agent_selection].read_action())
         try:
             self._advance()
+            self._match.write_state()
         except Exception as error:
             self._explain(error)
             raise
@@ -279,6 +286,7 @@ class ParallelGame:
         answer = self._env.reset(seed=fold_seed(seed))
         try:
             self._start(*answer)
+            self._match.write_state()
         except Exception as error:
             self._explain("reset", answer, RESET, error)
             raise
@@ -289,6 +297,7 @@ class ParallelGame:
         answer = self._env.step(actions)
         try:
             self._advance(*answer)
+            self._match.write_state()
         except Exception as error:
             self._explain("step", answer, STEP, error)
             raise

@@ -13,6 +13,7 @@ from ludus_copies import MatchArrays, action_reader, mask_writer, observation_wr
 from ludus_pettingzoo.config import PettingZooConfig
 from ludus_pettingzoo.outcome import MatchRecord, OutcomeRule
 from ludus_pettingzoo.seating import AgentSeat, Seating
+from ludus_pettingzoo.state import GameState
 
 
 class SeatAdapter:
@@ -126,6 +127,7 @@ class MatchState:
         config: Options of the environment.
         seating: Roles and seats of the environment's agents.
         rule: Rule for the outcome.
+        state: State of the game for critics; None without one.
         masks_in_infos: Whether the infos hold action masks; agents with Box actions have none.
 
     Attributes:
@@ -133,7 +135,15 @@ class MatchState:
         has_statistics: Whether infos hold statistics.
     """
 
-    def __init__(self, config: PettingZooConfig, seating: Seating, rule: OutcomeRule, *, masks_in_infos: bool) -> None:
+    def __init__(
+        self,
+        config: PettingZooConfig,
+        seating: Seating,
+        rule: OutcomeRule,
+        *,
+        state: GameState | None,
+        masks_in_infos: bool,
+    ) -> None:
         self.masked_roles = frozenset(
             agent_seat.role
             for agent_seat in seating.agent_seats
@@ -145,6 +155,7 @@ class MatchState:
         self._config = config
         self._seating = seating
         self._rule = rule
+        self._state = state
         self._max_ticks = config.max_ticks
         self._terminates = config.time_limit == "terminates"
         self._waits = config.dead_agents == "wait"
@@ -172,6 +183,17 @@ class MatchState:
         self.seats = {
             agent_seat.agent: SeatAdapter(agent_seat, arrays, self._config) for agent_seat in self._seating.agent_seats
         }
+        if self._state is not None:
+            self._state.bind(arrays.tick)
+
+    def write_state(self) -> None:
+        """Write the state of the game for critics, which do not read that of a terminated match.
+
+        Raises:
+            ContractError: It has another form than the game declares.
+        """
+        if self._state is not None and not self._tick.terminated:
+            self._state.write()
 
     def start(self) -> None:
         """Reset ticks, total rewards and ends of agents."""

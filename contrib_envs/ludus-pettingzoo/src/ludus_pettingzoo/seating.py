@@ -98,6 +98,7 @@ def assign_seats(
     teams: Mapping[str, Sequence[str]],
     given_teams: Mapping[Hashable, Hashable] | None = None,
     statistics: Sequence[str] = (),
+    privileged: Space[Any] | None = None,
 ) -> Seating:
     """Assign a seat to every agent.
 
@@ -107,6 +108,7 @@ def assign_seats(
         teams: Patterns of agent names per team; empty makes every agent its own team.
         given_teams: Team of every agent as the game gives it, instead of `teams`.
         statistics: Names of the statistics of every agent.
+        privileged: Space of what only the critics of every role read; None where there is nothing.
 
     Raises:
         ConfigError: An agent is in no role or team or in several, or agents of a role have other spaces.
@@ -126,6 +128,7 @@ def assign_seats(
             observation_space=plain_observation_space(its_spaces.unwrapped),
             action_space=plain_action_space(its_spaces.action),
             teams=tuple(team_of[agent] for agent in group),
+            privileged_space=privileged,
             seat_endings=True,
             seat_names=tuple(map(str, group)),
             statistics=tuple(statistics),
