@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import importlib.util
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import attrs
@@ -42,7 +44,7 @@ def make_pettingzoo(id: str, options: Mapping[str, Any], *, api: str) -> Any:
     """
     make = _find_registered(id, api) if "/" in id else _find_in_module(id, api)
     try:
-        env = make(**options)
+        env = make(**_with_roms(id, options))
     except (FailedToImport, ImportError) as error:
         missing = ", ".join(missing_modules(error))
         reason = f"no module named {missing}" if missing else str(error)
@@ -60,6 +62,14 @@ def make_pettingzoo(id: str, options: Mapping[str, Any], *, api: str) -> Any:
     if not isinstance(env, AECEnv | ParallelEnv):
         raise ConfigError(f"id: expected {id!r} to make an AECEnv or a ParallelEnv, got {type(env).__name__}")
     return env
+
+
+def _with_roms(id: str, options: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the options of an Atari game with the folder of the ROMs that ale-py contains; others unchanged."""
+    ale = importlib.util.find_spec("ale_py") if id.startswith(("atari/", "pettingzoo.atari.")) else None
+    if ale is None or ale.origin is None:
+        return options
+    return {"auto_rom_install_path": str(Path(ale.origin).parent), **options}
 
 
 def remove_checks(env: Any) -> Any:
