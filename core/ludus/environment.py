@@ -110,11 +110,9 @@ class Role:
         teams: The team index of each seat of this role; its length is the number of seats S.
         privileged_space: What critics may read in addition and policies never see, as a Dict space;
             None where there is nothing.
-        labels_used: For every choice of the first action label, which of the L labels such an action makes use of,
-            ``[n_0][L]``: a skill uses its direction, walking does not. Nothing is learned for labels that an action
-            does not use. None: all are used.
-        seat_endings: Whether a seat of this role may end before its match; ticks then hold `RoleTick.terminated` and
-            `RoleTick.truncated`.
+        labels_used: For every choice of the first action label, which of the L labels such an action uses,
+            ``[n_0][L]``: a skill uses its direction. Nothing is learned for the others. None: all are used.
+        seat_endings: Whether a seat may end before its match; ticks then hold `RoleTick.terminated` and `truncated`.
         statistics: Names of the statistics of a seat, see `RoleTick.statistics`.
         guidance: Reward parts whose weight falls linearly to 0 over the run [AET §3.2.4], unless interfaces fade them.
         seat_names: Name of each seat in messages, such as that of an agent of a library; empty: numbers only.
@@ -177,6 +175,7 @@ class EnvironmentSpec:
         reward_range: Known bounds (low, high) of one seat's reward on one tick, None if unknown.
         sparse_rewards: A seat gets no reward before the tick on which it ends, such as ±1 for win and loss.
         outcome_rule: What decides the outcome of a match, in words, for ``ludus check``; empty: not described.
+        notes: What the environment decided by itself, such as the layout of images; ``ludus check`` prints the lines.
     """
 
     name: str = field(validator=option.name())
@@ -192,6 +191,7 @@ class EnvironmentSpec:
     reward_range: tuple[float, float] | None = None
     sparse_rewards: bool = False
     outcome_rule: str = ""
+    notes: tuple[str, ...] = ()
 
     @property
     def seats(self) -> tuple[Seat, ...]:

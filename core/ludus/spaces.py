@@ -13,6 +13,7 @@ __all__ = [
     "action_dtype",
     "action_width",
     "is_continuous",
+    "is_image",
     "label_sizes",
     "leaf_spaces",
     "legal_actions",
@@ -77,6 +78,11 @@ def label_sizes(space: Space[Any]) -> tuple[int, ...]:
 def is_continuous(space: Space[Any]) -> bool:
     """Return whether actions are real-valued vectors."""
     return isinstance(space, spaces.Box)
+
+
+def is_image(space: Space[Any]) -> bool:
+    """Return whether a leaf is an image or a board, which is a Box ``[height, width, channels]``."""
+    return isinstance(space, spaces.Box) and len(space.shape) == 3
 
 
 def action_width(space: Space[Any]) -> int:

@@ -274,6 +274,30 @@ def test_a_mask_after_a_reset_without_one_raises(make) -> None:
         env.step({"player": np.array([[[0, 0]]])})
 
 
+class Camera(gymnasium.Env):
+    """Shows an image, channels first, beside a number."""
+
+    action_space = spaces.Discrete(2)
+    observation_space = spaces.Dict({"eye": spaces.Box(0, 255, (2, 5, 5), np.uint8), "fuel": spaces.Discrete(3)})
+    image = np.arange(50, dtype=np.uint8).reshape(2, 5, 5)
+
+    def reset(self, *, seed=None, options=None):
+        return {"eye": self.image, "fuel": 1}, {}
+
+    def step(self, action):
+        return {"eye": self.image, "fuel": 2}, 0.0, True, False, {}
+
+
+def test_images_are_channel_last(make) -> None:
+    """Also those among the leaves of a Dict."""
+    gymnasium.register("LudusCamera-v0", Camera)
+    env = make("LudusCamera-v0")
+    assert env.spec.notes == ("image eye [2, 5, 5]: channels, height, width; observed as [5, 5, 2]",)
+    observation = env.reset(seeds(0)).roles["player"].observation
+    np.testing.assert_array_equal(observation["eye"][0, 0], Camera.image.transpose(1, 2, 0))
+    assert make("LudusCamera-v0", channels="last").spec.roles[0].observation_space["eye"].shape == (2, 5, 5)
+
+
 def test_wrappers(make) -> None:
     """Wrappers apply from the inside out."""
     wrappers = ["gymnasium.wrappers:FlattenObservation", "ludus_gymnasium_wrappers:Twice"]

@@ -107,6 +107,17 @@ def test_auto_chooses_the_tensor(game, tensor, shape):
     assert spec.roles[0].observation_space.shape == shape
 
 
+def test_boards_are_channel_last():
+    """OpenSpiel states the layout of its tensors; the plane of the player to move is the last one of Go."""
+    env = make("go(board_size=3)")
+    assert env.spec.notes == ("image obs [4, 3, 3]: channels, height, width; observed as [3, 3, 4]",)
+    env.reset(seeds(0))
+    observation, _ = seat(act(env, 1, 0), 1)  # black at the second point of the first row
+    assert observation.shape == (3, 3, 4)
+    assert np.argwhere(observation[..., 0]).tolist() == [[0, 1]]
+    assert (observation[..., 3] == 1).all()  # white moves
+
+
 def test_the_mover_sees_its_own_card():
     """The observation of a seat is OpenSpiel's tensor of that player."""
     env = make()

@@ -45,6 +45,7 @@ def check_run_environment(environment: Environment, seed: int) -> Iterator[str |
         yield f"role {role.name} {describe_spaces(role)}"
     if spec.outcome_rule:
         yield f"outcome: {spec.outcome_rule}"
+    yield from spec.notes
     warn = partial(Finding, "warn", f"environment {spec.name}")
     yield from map(warn, deviations.texts.values())
     yield from map(warn, results.find_one_sided_teams())

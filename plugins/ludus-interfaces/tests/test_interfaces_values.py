@@ -77,8 +77,22 @@ def test_frame_stack_keeps_frames_by_seat_and_clears_them_on_reset():
     assert result.tolist() == [[1, 3], [4, 4]]
 
 
-def test_frame_stack_adds_an_axis_to_every_kind_of_leaf():
-    """Dtypes do not change."""
+def test_frame_stack_puts_images_side_by_side_in_their_channels():
+    """The channels of the oldest image come first, and a new match repeats its first image."""
+    interface, raw = FrameStack(3), Spaces(spaces.Box(0, 255, (2, 2, 2), np.uint8), ACTION)
+    assert interface.bind(raw).observation.shape == (2, 2, 6)
+    images = [np.full((1, 2, 2, 2), [n, 10 * n], np.uint8) for n in (1, 2, 3)]
+    result = [apply(interface, {"obs": image}, raw=raw).observation["obs"] for image in images]
+    assert [stacked[0, 1, 0].tolist() for stacked in result] == [
+        [1, 10, 1, 10, 1, 10],
+        [1, 10, 1, 10, 2, 20],
+        [1, 10, 2, 20, 3, 30],
+    ]
+    assert result[2].flags.c_contiguous
+
+
+def test_frame_stack_takes_every_kind_of_leaf():
+    """By an axis, in its dtype."""
     result = FrameStack(4).bind(RAW).observation
     assert {name: leaf.shape for name, leaf in result.spaces.items()} == {
         "picture": (4, 1, 2),

@@ -18,11 +18,13 @@ of workers.
 
 from ludus_copies.arrays import MatchArrays, ScalarGame
 from ludus_copies.copies import Copies
+from ludus_copies.images import ImageLayout, image_note
 from ludus_copies.imports import import_attribute, is_own_function, is_subclass, missing_modules, returns
 from ludus_copies.outcome import is_equal, is_reached, sign_points, winner_points
 from ludus_copies.spaces import (
     action_reader,
     fold_seed,
+    image_notes,
     mask_writer,
     observation_writer,
     plain_action_space,
@@ -34,10 +36,13 @@ from ludus_copies.wrappers import wrap
 
 __all__ = [
     "Copies",
+    "ImageLayout",
     "MatchArrays",
     "ScalarGame",
     "action_reader",
     "fold_seed",
+    "image_note",
+    "image_notes",
     "import_attribute",
     "is_equal",
     "is_own_function",

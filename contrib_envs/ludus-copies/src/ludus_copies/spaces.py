@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from gymnasium import Space, spaces
 from ludus.errors import ContractError
 from ludus.spaces import label_sizes
+
+from ludus_copies.images import find_layout, image_note
 
 
 def fold_seed(seed: int) -> int:
@@ -17,10 +19,15 @@ def fold_seed(seed: int) -> int:
     return (seed ^ seed >> 31 ^ seed >> 62) & 0x7FFFFFFF
 
 
-def plain_observation_space(space: Space[Any]) -> Space[Any]:
+def plain_observation_space(space: Space[Any], *, channels: str = "auto") -> Space[Any]:
     """Return the space with Tuple parts as Dict parts keyed ``"0"``, ``"1"``, …, and without leaves of size 0.
 
-    Keys of Dict parts become strings. A space without parts is returned unchanged.
+    Keys of Dict parts become strings. Images become ``[height, width, channels]``, see `ludus_copies.images`. Other
+    spaces without parts are returned unchanged.
+
+    Args:
+        space: Space declared by the scalar game.
+        channels: Axis of the channels of images: ``"auto"``, ``"first"`` or ``"last"``.
 
     Raises:
         ContractError: The space holds no numbers at all, or two keys of a Dict are equal as strings.
@@ -29,13 +36,14 @@ def plain_observation_space(space: Space[Any]) -> Space[Any]:
         raise ContractError(f"observation space {space} holds no numbers; expected at least one")
     parts = _parts(space)
     if parts is None:
-        return space
+        layout = find_layout(space, channels)
+        return space if layout is None else layout.convert_space(cast("spaces.Box", space))
     plain: dict[str, Space[Any]] = {}
     for key, part in parts.items():
         if str(key) in plain:
             raise ContractError(f"two keys of an observation space are {str(key)!r} as text; rename one of them")
         if not _is_empty(part):
-            plain[str(key)] = plain_observation_space(part)
+            plain[str(key)] = plain_observation_space(part, channels=channels)
     return spaces.Dict(plain)
 
 
@@ -52,18 +60,35 @@ def _is_empty(space: Space[Any]) -> bool:
     return 0 in (space.shape or ()) if parts is None else all(map(_is_empty, parts.values()))
 
 
-def observation_writer(space: Space[Any], views: Mapping[str, np.ndarray]) -> Callable[[Any], None]:
+def image_notes(space: Space[Any], *, channels: str = "auto") -> list[str]:
+    """Return a line about the layout of each image of an observation, for `ludus.environment.EnvironmentSpec.notes`."""
+    notes = []
+    for path, leaf in _leaves(space):
+        layout = find_layout(leaf, channels)
+        if layout is not None:
+            notes.append(image_note(".".join(map(str, path)) or "obs", leaf.shape or (), layout))
+    return notes
+
+
+def observation_writer(
+    space: Space[Any], views: Mapping[str, np.ndarray], *, channels: str = "auto"
+) -> Callable[[Any], None]:
     """Return a function that writes an observation of `space` into `views`, which has one array per leaf.
 
     Args:
         space: Space declared by the scalar game; Tuple and Dict parts may be nested.
         views: Leaves of `plain_observation_space` of one seat.
+        channels: Axis of the channels of images: ``"auto"``, ``"first"`` or ``"last"``.
 
     The function raises `ContractError` for missing parts, parts of another shape, real numbers in an integer leaf,
     integers out of range of the leaf's dtype, and values outside of a space of labels (Discrete, MultiDiscrete,
     MultiBinary). It converts other dtypes. Values outside of the bounds of a Box are written.
     """
-    leaves = [(path, _leaf_writer(".".join(map(str, path)) or "obs", leaf, views)) for path, leaf in _leaves(space)]
+    leaves = []
+    for path, leaf in _leaves(space):
+        name, layout = ".".join(map(str, path)) or "obs", find_layout(leaf, channels)
+        view = views[name] if layout is None else layout.view(views[name], leaf.shape or ())
+        leaves.append((path, _leaf_writer(name, leaf, view)))
     if len(leaves) == 1 and not leaves[0][0]:
         return leaves[0][1]
 
@@ -92,8 +117,7 @@ def _leaves(space: Space[Any]) -> Iterable[tuple[tuple[Any, ...], Space[Any]]]:
             yield from (((key, *path), leaf) for path, leaf in _leaves(part))
 
 
-def _leaf_writer(name: str, space: Space[Any], views: Mapping[str, np.ndarray]) -> Callable[[Any], None]:
-    view = views[name]
+def _leaf_writer(name: str, space: Space[Any], view: np.ndarray) -> Callable[[Any], None]:
     if isinstance(space, spaces.Discrete):
         return _whole_writer(name, view, range(int(space.start), int(space.start + space.n)))
     if not view.shape and view.dtype.kind in "iu":

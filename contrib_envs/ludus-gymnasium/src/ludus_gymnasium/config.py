@@ -8,6 +8,7 @@ from typing import Any
 from attrs import frozen
 from ludus.option import Check, at_least, import_paths, name, one_of, option, optional, table, text, whole
 from ludus.trust import Imports, modules_of
+from ludus_copies_options import channels_option
 
 _RETURN = optional(Check("a number", at_least(float("-inf")).accepts))
 #: Packages of games and wrappers for Gymnasium that any run file may name.
@@ -54,6 +55,7 @@ class GymnasiumConfig:
         help="whether time limits, of the registry or by max_ticks, truncate a match or terminate it as a rule",
     )
     mask_key: str = option("action_mask", help="key of the action mask in the observation or in the info", lasting=True)
+    channels: str = channels_option()
     win_return: float | None = option(
         None, _RETURN, help="a match with at least this return is won; by default the registry's reward threshold"
     )

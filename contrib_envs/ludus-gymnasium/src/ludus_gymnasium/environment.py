@@ -22,6 +22,7 @@ from ludus_copies import (
     MatchArrays,
     action_reader,
     fold_seed,
+    image_notes,
     is_reached,
     mask_writer,
     missing_modules,
@@ -119,7 +120,8 @@ def make_spec(env: gymnasium.Env[Any, Any], config: GymnasiumConfig) -> Environm
         ContractError: Its spaces have no array form.
     """
     try:
-        observation_space = plain_observation_space(_without_mask(env.observation_space, config.mask_key))
+        declared = _without_mask(env.observation_space, config.mask_key)
+        observation_space = plain_observation_space(declared, channels=config.channels)
         leaf_spaces(observation_space)
         action_space = plain_action_space(env.action_space)
     except ContractError as error:
@@ -134,7 +136,14 @@ def make_spec(env: gymnasium.Env[Any, Any], config: GymnasiumConfig) -> Environm
     max_ticks = None if env.spec is None else env.spec.max_episode_steps
     least = winning_return(env, config.win_return)
     rule = "no win_return, so every match is a draw" if least is None else f"a return of at least {least:g} wins"
-    return EnvironmentSpec(name="gymnasium", roles=(role,), turn="simultaneous", max_ticks=max_ticks, outcome_rule=rule)
+    return EnvironmentSpec(
+        name="gymnasium",
+        roles=(role,),
+        turn="simultaneous",
+        max_ticks=max_ticks,
+        outcome_rule=rule,
+        notes=tuple(image_notes(declared, channels=config.channels)),
+    )
 
 
 class GymnasiumGame:
@@ -149,6 +158,7 @@ class GymnasiumGame:
         self._env = env
         self._id = config.id
         self._mask_key = config.mask_key
+        self._channels = config.channels
         self._mask_in_observation = _mask_in_observation(env.observation_space, config.mask_key)
         self._spec = make_spec(env, config)
         self._statistics = config.statistics
@@ -192,6 +202,7 @@ class GymnasiumGame:
         self._write = observation_writer(
             _without_mask(self._env.observation_space, self._mask_key),
             {name: leaf[seat] for name, leaf in role.observation.items()},
+            channels=self._channels,
         )
         self._acting, self._reward = role.acting[seat], role.reward[seat]
         self._write_mask = mask_writer(None if role.action_mask is None else role.action_mask[seat])

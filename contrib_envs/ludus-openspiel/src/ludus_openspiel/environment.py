@@ -46,7 +46,7 @@ class _Seat:
     """Views of the arrays of one player.
 
     Args:
-        observation: ``[size] float32``.
+        observation: ``[…] float32``.
         mask: ``[A] bool``.
         acting: ``[] bool``.
         reward: ``[] float32``.
@@ -65,7 +65,7 @@ class _Seat:
         tick, at = arrays.tick.roles[role], (index, ...)
         assert tick.action_mask is not None
         return cls(
-            observation=tick.observation["obs"][at].reshape(-1),
+            observation=tick.observation["obs"][at],
             mask=tick.action_mask[at],
             acting=tick.acting[at],
             reward=tick.reward[at],
@@ -174,7 +174,7 @@ class Match:
                 seat.acting[...] = True
 
     def _write_observation(self, player: int) -> None:
-        self._seats[player].observation[:] = read_tensor(self._state, self._spec.tensor, player=player)
+        self._seats[player].observation[...] = read_tensor(self._state, self._spec, player=player)
 
     def _write_rewards(self) -> None:
         returns = self._state.returns()

@@ -19,6 +19,7 @@ from ludus.environment import EnvironmentSpec, Role
 from ludus.errors import ConfigError, PluginError
 from ludus.option import name as valid_name
 from ludus.printing import did_you_mean
+from ludus_copies import ImageLayout, image_note
 
 #: The role of all players without the option `roles`, with a seat and a team for every player, in OpenSpiel's order.
 ROLE = "player"
@@ -35,10 +36,14 @@ class OpenSpielSpec(EnvironmentSpec):
     Args:
         game: Name and parameters as `load_game` takes them.
         tensor: Tensor that players observe: ``"information_state"`` or ``"observation"``.
+        declared_shape: Shape of the tensor as OpenSpiel declares it.
+        image: How OpenSpiel orders the axes of a tensor with three axes; None: it is no image.
     """
 
     game: str
     tensor: str
+    declared_shape: tuple[int, ...]
+    image: ImageLayout | None
 
 
 def load_pyspiel() -> Any:
@@ -121,7 +126,7 @@ def choose_tensor(game: Any, wanted: str) -> str:
 
 
 def _tensor_shape(game: Any, tensor: str) -> tuple[int, ...]:
-    """Return the shape of a tensor.
+    """Return the shape of a tensor as OpenSpiel declares it.
 
     Raises:
         ConfigError: The game declares the tensor but does not have it.
@@ -134,11 +139,20 @@ def _tensor_shape(game: Any, tensor: str) -> tuple[int, ...]:
         raise ConfigError(f"observation: {name} has no {tensor} tensor: {str(error).splitlines()[0]}") from error
 
 
-def read_tensor(state: Any, tensor: str, *, player: int) -> list[float]:
-    """Return a tensor of a ``pyspiel.State`` for a player, flat."""
-    if tensor == "information_state":
-        return state.information_state_tensor(player)  # type: ignore[no-any-return]
-    return state.observation_tensor(player)  # type: ignore[no-any-return]
+def _image_layout(game: Any, tensor: str, shape: tuple[int, ...]) -> ImageLayout | None:
+    """Return how OpenSpiel orders the axes of a tensor with three axes; None for other tensors."""
+    if len(shape) != 3:
+        return None
+    has_state = tensor == "information_state"
+    layout = game.information_state_tensor_layout() if has_state else game.observation_tensor_layout()
+    return ImageLayout("HWC" if layout == load_pyspiel().TensorLayout.HWC else "CHW")
+
+
+def read_tensor(state: Any, spec: OpenSpielSpec, *, player: int) -> np.ndarray:
+    """Return what a player observes in a ``pyspiel.State``: the leaf ``"obs"``, in float32."""
+    read = state.information_state_tensor if spec.tensor == "information_state" else state.observation_tensor
+    tensor = np.array(read(player), np.float32).reshape(spec.declared_shape)
+    return tensor if spec.image is None else spec.image.convert(tensor)
 
 
 def make_spec(
@@ -155,7 +169,10 @@ def make_spec(
     tensor = choose_tensor(loaded, observation)
     players, length = loaded.num_players(), loaded.max_game_length()
     players_of = _checked_roles(roles or {ROLE: range(players)}, players)
-    observation_space = spaces.Box(-np.inf, np.inf, _tensor_shape(loaded, tensor), np.float32)
+    shape = _tensor_shape(loaded, tensor)
+    image = _image_layout(loaded, tensor, shape)
+    tensor_space = spaces.Box(-np.inf, np.inf, shape, np.float32)
+    observation_space = tensor_space if image is None else image.convert_space(tensor_space)
     action_space = spaces.Discrete(loaded.num_distinct_actions())
     wins = "the highest return wins" if players > 1 else "a positive return wins"
     at_the_end = kind.reward_model == types.RewardModel.TERMINAL
@@ -173,8 +190,11 @@ def make_spec(
         reward_range=(loaded.min_utility(), loaded.max_utility()) if at_the_end else None,
         sparse_rewards=at_the_end,
         outcome_rule=wins,
+        notes=() if image is None else (image_note("obs", shape, image),),
         game=game,
         tensor=tensor,
+        declared_shape=shape,
+        image=image,
     )
 
 

@@ -42,11 +42,11 @@ def make_agent(config: MCTSConfig, *, spec: EnvironmentSpec, role: str) -> MCTSA
 
 def _distinguishes_moves(spec: OpenSpielSpec) -> bool:
     """Return whether the tensor differs after different first moves of the game."""
-    positions: dict[tuple[float, ...], str] = {}
+    positions: dict[bytes, str] = {}
     start = load_game(spec.game).new_initial_state()
     for state in (start.child(action) for action in start.legal_actions()):
         if not state.is_terminal():
-            seen = tuple(read_tensor(state, spec.tensor, player=state.current_player()))
+            seen = read_tensor(state, spec, player=state.current_player()).tobytes()
             if positions.setdefault(seen, str(state)) != str(state):
                 return False
     return True
@@ -107,7 +107,7 @@ class MCTSAgent:
             state, players = queue.popleft()
             player = state.current_player()
             if player >= 0:
-                shown = np.array(read_tensor(state, self._spec.tensor, player=player), np.float32).tobytes()
+                shown = read_tensor(state, self._spec, player=player).tobytes()
                 if shown == wanted and player in players:
                     return state
                 players -= {player}  # the agent acts at each of its turns

@@ -76,7 +76,7 @@ class _Walk:
     max_positions: int
     index: dict[str, int] = field(init=False, factory=dict)
     player: list[int] = field(init=False, factory=list)
-    observation: list[list[float]] = field(init=False, factory=list)
+    observation: list[np.ndarray] = field(init=False, factory=list)
     action_mask: list[list[int]] = field(init=False, factory=list)
     parent: list[tuple[int, int]] = field(init=False, factory=list)
     _visited: int = field(init=False, default=0)
@@ -98,7 +98,7 @@ class _Walk:
         number = self.index.setdefault(key, len(self.index))
         if number == len(self.player):
             self.player.append(player)
-            self.observation.append(read_tensor(state, self.spec.tensor, player=player))
+            self.observation.append(read_tensor(state, self.spec, player=player))
             self.action_mask.append(state.legal_actions_mask(player))
             self.parent.append(parent)
         elif self.parent[number] != parent:

@@ -9,6 +9,7 @@ from typing import Any
 from attrs import frozen
 from ludus.option import Check, at_least, import_paths, name, one_of, option, optional, table, text, whole
 from ludus.trust import Imports, modules_of
+from ludus_copies_options import channels_option
 
 #: Packages of games and wrappers for PettingZoo that any run file may name.
 LIBRARIES = ("pettingzoo", "magent2", "mpe2", "supersuit")
@@ -107,6 +108,7 @@ class PettingZooConfig:
     mask_key: str = option(
         "action_mask", help="key of the action mask in the observation or the info of an agent", lasting=True
     )
+    channels: str = channels_option()
     dead_agents: str = option(
         "end",
         one_of("end", "wait"),

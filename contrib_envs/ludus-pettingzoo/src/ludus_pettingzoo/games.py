@@ -40,7 +40,7 @@ def make_game(**options: Any) -> AecGame | ParallelGame:
     except ContractError as error:
         raise ContractError(f"game {config.id!r}: {error}") from error
     given = _read_teams(config.teams, env, agents, infos) if isinstance(config.teams, str) else None
-    state = find_state(env, config.state, game=config.id)
+    state = find_state(env, config.state, game=config.id, channels=config.channels)
     seating = assign_seats(
         agents,
         roles=config.roles,
@@ -48,6 +48,7 @@ def make_game(**options: Any) -> AecGame | ParallelGame:
         given_teams=given,
         statistics=tuple(config.statistics),
         privileged=None if state is None else state.space,
+        channels=config.channels,
     )
     match = MatchState(
         config,

@@ -51,7 +51,9 @@ class SeatAdapter:
         self.team = agent_seat.team
         self.read_action = action_reader(its_spaces.action, arrays.actions[agent_seat.role][seat])
         self._write = observation_writer(
-            its_spaces.unwrapped, {name: leaf[seat] for name, leaf in role.observation.items()}
+            its_spaces.unwrapped,
+            {name: leaf[seat] for name, leaf in role.observation.items()},
+            channels=config.channels,
         )
         self._is_nested = its_spaces.is_nested
         self._mask_in_observation = its_spaces.has_mask
@@ -175,6 +177,7 @@ class MatchState:
             max_ticks=self._max_ticks or None,
             constant_sum=self._rule.is_constant_sum,
             outcome_rule=self._rule.description,
+            notes=self._seating.notes,
         )
 
     def bind(self, arrays: MatchArrays) -> None:

@@ -12,7 +12,7 @@ from gymnasium import Space, spaces
 from ludus.environment import Role
 from ludus.errors import ConfigError, ContractError
 from ludus.spaces import label_sizes, leaf_spaces
-from ludus_copies import plain_action_space, plain_observation_space
+from ludus_copies import image_notes, plain_action_space, plain_observation_space
 
 
 @frozen
@@ -89,6 +89,7 @@ class Seating:
     roles: tuple[Role, ...]
     agent_seats: tuple[AgentSeat, ...]
     team_names: tuple[Hashable, ...]
+    notes: tuple[str, ...] = ()
 
 
 def assign_seats(
@@ -99,6 +100,7 @@ def assign_seats(
     given_teams: Mapping[Hashable, Hashable] | None = None,
     statistics: Sequence[str] = (),
     privileged: Space[Any] | None = None,
+    channels: str = "auto",
 ) -> Seating:
     """Assign a seat to every agent.
 
@@ -109,6 +111,7 @@ def assign_seats(
         given_teams: Team of every agent as the game gives it, instead of `teams`.
         statistics: Names of the statistics of every agent.
         privileged: Space of what only the critics of every role read; None where there is nothing.
+        channels: Axis of the channels of images.
 
     Raises:
         ConfigError: An agent is in no role or team or in several, or agents of a role have other spaces.
@@ -121,11 +124,12 @@ def assign_seats(
     team_names = tuple(teams) if teams else tuple(dict.fromkeys(named[agent] for agent in order))
     team_of = {agent: team_names.index(named[agent]) for agent in order}
     made, agent_seats = [], []
+    notes: list[str] = []
     for name, group in groups.items():
         its_spaces = agents[group[0]]
         role = Role(
             name=name,
-            observation_space=plain_observation_space(its_spaces.unwrapped),
+            observation_space=plain_observation_space(its_spaces.unwrapped, channels=channels),
             action_space=plain_action_space(its_spaces.action),
             teams=tuple(team_of[agent] for agent in group),
             privileged_space=privileged,
@@ -134,8 +138,9 @@ def assign_seats(
             statistics=tuple(statistics),
         )
         made.append(role)
+        notes += image_notes(its_spaces.unwrapped, channels=channels)
         agent_seats += [AgentSeat(agent, name, i, team_of[agent], agents[agent]) for i, agent in enumerate(group)]
-    return Seating(tuple(made), tuple(agent_seats), team_names)
+    return Seating(tuple(made), tuple(agent_seats), team_names, tuple(dict.fromkeys(notes)))
 
 
 def _group_by_spaces(agents: Mapping[Hashable, AgentSpaces]) -> dict[str, list[Hashable]]:

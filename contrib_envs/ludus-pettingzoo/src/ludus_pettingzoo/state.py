@@ -22,30 +22,32 @@ class GameState:
     Args:
         env: Environment with a `state_space` and a method `state`, reset at least once.
         game: Id of the environment, for error messages.
+        channels: Axis of the channels of images.
 
     Raises:
         ContractError: The environment has no state, or one of another form than it declares.
     """
 
-    def __init__(self, env: Any, *, game: str) -> None:
+    def __init__(self, env: Any, *, game: str, channels: str = "auto") -> None:
         declared = getattr(env, "state_space", None)
         if not isinstance(declared, Space):
             raise ContractError(f"game {game!r} has no state_space")
-        self.space = spaces.Dict({STATE: plain_observation_space(declared)})
+        self.space = spaces.Dict({STATE: plain_observation_space(declared, channels=channels)})
         self._declared = spaces.Dict({STATE: declared})
+        self._channels = channels
         self._env = env
         self._subject = f"game {game!r}: state()"
         self._writers: list[Any] = []
         self._shared: list[np.ndarray] = []
         scratch = {name: np.zeros(leaf.shape or (), leaf.dtype) for name, leaf in leaf_spaces(self.space).items()}
         self.num_numbers = sum(array.size for array in scratch.values())
-        self._write(observation_writer(self._declared, scratch))
+        self._write(observation_writer(self._declared, scratch, channels=channels))
 
     def bind(self, tick: Tick) -> None:
         """Store the privileged leaves of a match."""
         for role in tick.roles.values():
             first = {name: leaf[0, ...] for name, leaf in role.privileged.items()}
-            self._writers.append(observation_writer(self._declared, first))
+            self._writers.append(observation_writer(self._declared, first, channels=self._channels))
             self._shared += role.privileged.values()
 
     def write(self) -> None:
@@ -68,7 +70,7 @@ class GameState:
             raise ContractError(f"{self._subject}: {error}") from error
 
 
-def find_state(env: Any, choice: str, *, game: str) -> GameState | None:
+def find_state(env: Any, choice: str, *, game: str, channels: str = "auto") -> GameState | None:
     """Return the state of a game as the option `state` chooses; None without one.
 
     Raises:
@@ -77,7 +79,7 @@ def find_state(env: Any, choice: str, *, game: str) -> GameState | None:
     if choice == "never":
         return None
     try:
-        state = GameState(env, game=game)
+        state = GameState(env, game=game, channels=channels)
     except ContractError as error:
         if choice == "always":
             raise ConfigError(f'state: {error}; choose "auto" or "never"') from error

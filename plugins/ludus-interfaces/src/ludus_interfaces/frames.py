@@ -11,7 +11,7 @@ from gymnasium import Space, spaces
 from ludus.environment import Leaves
 from ludus.errors import ContractError
 from ludus.interface import Identity, SeatView, Spaces
-from ludus.spaces import leaf_spaces
+from ludus.spaces import is_image, leaf_spaces
 
 
 def _no_ids() -> np.ndarray:
@@ -68,10 +68,10 @@ class SeatRows:
 
 @define
 class FrameStack(Identity):
-    """Stacks the observations of the last F decisions along a new first axis, oldest first.
+    """Stacks the observations of the last F decisions, oldest first.
 
-    The first observation of a match fills all frames. Frames are the decisions of a seat and the end of its match, not
-    the ticks in between.
+    Images are stacked along their channels, other leaves along a new first axis. The first observation of a match fills
+    all frames. Frames are the decisions of a seat and the end of its match, not the ticks in between.
 
     Args:
         frames: F, the number of frames.
@@ -79,14 +79,16 @@ class FrameStack(Identity):
 
     frames: int = 4
     _rows: SeatRows = field(init=False, factory=SeatRows)
-    _memory: Leaves = field(init=False, factory=dict)  # leaves [k, F, …], one row per seat id
+    _memory: Leaves = field(init=False, factory=dict)  # stacked leaves [k, …], one row per seat id
+    _axes: dict[str, int] = field(init=False, factory=dict)  # axis of the frames, by leaf
 
     def bind(self, raw: Spaces) -> Spaces:
         """Return the spaces with stacked leaves."""
         leaves = leaf_spaces(raw.observation)
-        if not self._memory:
-            self._memory = {n: np.zeros((0, self.frames, *(s.shape or ())), s.dtype) for n, s in leaves.items()}
         stacked = {name: _stacked(leaf, self.frames) for name, leaf in leaves.items()}
+        if not self._memory:
+            self._memory = {name: np.zeros((0, *(leaf.shape or ())), leaf.dtype) for name, leaf in stacked.items()}
+            self._axes = {name: -1 if is_image(leaf) else 1 for name, leaf in leaves.items()}
         plain = not isinstance(raw.observation, spaces.Dict)
         return Spaces(stacked["obs"] if plain else spaces.Dict(stacked), raw.action)
 
@@ -95,7 +97,7 @@ class FrameStack(Identity):
         self._rows.reset(seat_ids)
 
     def observe(self, view: SeatView, seat_ids: np.ndarray) -> SeatView:
-        """Return the view with leaves ``[n, F, …]``."""
+        """Return the view with leaves ``[n, F, …]``, and images ``[n, H, W, F · C]``."""
         rows = self._rows.rows(seat_ids)
         fresh = self._rows.take_fresh(rows)
         return attrs.evolve(
@@ -107,17 +109,24 @@ class FrameStack(Identity):
         if memory.shape[0] < self._rows.count:
             more = np.zeros((self._rows.count - memory.shape[0], *memory.shape[1:]), memory.dtype)
             memory = self._memory[name] = np.concatenate([memory, more])
+        axis = self._axes[name]
+        newest = leaf if axis < 0 else leaf[:, None]
         frames = np.empty((rows.size, *memory.shape[1:]), memory.dtype)
-        frames[:, :-1] = memory[rows, 1:]
-        frames[:, -1] = leaf
-        frames[fresh] = leaf[fresh, None]
+        shifted, width = np.moveaxis(frames, axis, 0), newest.shape[axis]
+        shifted[:-width] = np.moveaxis(memory[rows], axis, 0)[width:]
+        shifted[-width:] = np.moveaxis(newest, axis, 0)
+        frames[fresh] = np.concatenate([newest[fresh]] * self.frames, axis)
         memory[rows] = frames
         return frames
 
 
+def _repeat(bound: np.ndarray, frames: int, along_channels: bool) -> np.ndarray:
+    return np.concatenate([bound if along_channels else bound[None]] * frames, axis=-1 if along_channels else 0)
+
+
 def _stacked(leaf: Space[Any], frames: int) -> Space[Any]:
     if isinstance(leaf, spaces.Box):
-        low, high = (np.repeat(bound[None], frames, axis=0) for bound in (leaf.low, leaf.high))
+        low, high = (_repeat(bound, frames, is_image(leaf)) for bound in (leaf.low, leaf.high))
         return spaces.Box(low, high, dtype=leaf.dtype.type)
     if isinstance(leaf, spaces.Discrete):
         return spaces.MultiDiscrete([leaf.n] * frames, dtype=leaf.dtype.type, start=[leaf.start] * frames)

@@ -71,11 +71,6 @@ class RunningNorm(nn.Module):
 _Flatten = Callable[[Tensor], Tensor]
 
 
-def is_image(space: Space[Any]) -> bool:
-    """Return whether a leaf is a channel-last board or image."""
-    return isinstance(space, spaces.Box) and len(space.shape) == 3
-
-
 def scale_factor(space: Space[Any], *, scale: bool) -> float:
     """Return the factor that scales an 8-bit Box leaf to [-1, 1]; 1 for every other leaf and without `scale`."""
     if not scale or not isinstance(space, spaces.Box) or space.dtype not in (np.uint8, np.int8):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from ludus.errors import ContractError
 from ludus.network import NetworkRequest
+from ludus.spaces import is_image
 
 from ludus_networks.config import ConvConfig, ImagePart, MLPConfig, ModularConfig, VectorPart
-from ludus_networks.layers import is_image
 from ludus_networks.modular import ModularNetwork, build
 
 

@@ -9,10 +9,10 @@ from attrs import frozen
 from gymnasium import Space, spaces
 from ludus.errors import ContractError
 from ludus.network import NetworkRequest
+from ludus.spaces import is_image
 
 from ludus_networks.config import AttentionPart, EntityPart, ImagePart, ModularConfig, VectorPart
 from ludus_networks.heads import AttentionLabel
-from ludus_networks.layers import is_image
 
 EncoderPart: TypeAlias = "VectorPart | ImagePart | EntityPart"
 Leaves: TypeAlias = "Mapping[str, Space[Any]]"

@@ -12,6 +12,7 @@ from gymnasium import Space, spaces
 from ludus.errors import ConfigError, ContractError
 from ludus.network import NetworkRequest
 from ludus.option import option, whole
+from ludus.spaces import is_image
 
 from ludus_networks.config import (
     AETConfig,
@@ -23,7 +24,6 @@ from ludus_networks.config import (
     ModularConfig,
     VectorPart,
 )
-from ludus_networks.layers import is_image
 from ludus_networks.modular import ModularNetwork, build
 
 _FEATURES = whole(1, 65_536)
