@@ -94,7 +94,7 @@ def test_several_goals_may_be_needed(make):
     tick = step(env)
     assert not tick.terminated.item()
     assert tick.roles[ROLE].acting.all()
-    step(env)  # positions are drawn anew
+    step(env)  # new positions
     place_ball(env, "away")
     tick = step(env)
     assert tick.terminated.item()
