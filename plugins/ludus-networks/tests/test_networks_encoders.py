@@ -7,8 +7,9 @@ import pytest
 import torch
 from gymnasium import spaces
 from ludus_networks.config import EntityPart, ImagePart, VectorPart
-from ludus_networks.encoders import EncoderSettings, EntityEncoder, ImageEncoder, VectorEncoder
-from ludus_networks.layers import Convolution
+from ludus_networks.encoders import EntityEncoder, VectorEncoder
+from ludus_networks.images import Convolution, ImageEncoder
+from ludus_networks.layers import EncoderSettings
 from torch import nn
 
 E, F = 5, 3

@@ -118,7 +118,7 @@ MICE = "[entities.mice]\nleaf = 'mice'\nkey = 4\n[entities.towers]\nleaf = 'towe
         ),
         ("[vectors.a]\nleaves = ['hero', 'fog']", "vectors.a: fog is privileged and the other leaves are not"),
         ("[images.a]\nleaf = 'mice'", r"images.a: expected .* \(height, width, channels\), got mice Box\(4, 3\)"),
-        ("[images.a]\nleaf = 'map'\nkernel = 2", "images.a.kernel: expected an odd number for residual blocks, got 2"),
+        ("[images.a]\nleaf = 'map'\nkernel = 2", "images.a.kernel: expected odd numbers for residual blocks, got 2"),
         ("[entities.a]\nleaf = 'hero'", r"entities.a: expected .* \(entities, features\), got hero Box\(3,\)"),
         ("[entities.a]\nleaf = 'turn'", r"entities.a: expected .* got turn Discrete\(\)"),
         (

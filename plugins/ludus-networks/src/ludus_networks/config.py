@@ -20,6 +20,13 @@ _UNITS = whole(1, _MOST_UNITS)
 _CELLS = whole(1, _MOST_CELLS)
 _LAYERS = each(_UNITS, most=_MOST_LAYERS)
 _SIZES = each(_UNITS, least=0, most=_MOST_LAYERS)
+#: Largest number of weights from the last cells of all images to the first dense layer, by default.
+DENSE_WEIGHTS = 2_000_000
+#: One number for all layers, or one per layer.
+_CELLS_OF_LAYERS = Check(
+    f"{_CELLS.expected}, or a list of one per entry of channels",
+    lambda value: _CELLS.accepts(value) or each(_CELLS, least=0, most=_MOST_LAYERS).accepts(value),
+)
 _PARTS = Check(
     f"at most {_MOST_PARTS} tables whose names are made of letters, digits, _ and -",
     lambda value: (
@@ -47,13 +54,57 @@ class MLPConfig:
 
 @frozen(kw_only=True)
 class ConvConfig:
-    """Convolutions over channel-last leaves ``[height, width, channels]``, then hidden layers."""
+    """Convolutions over channel-last leaves ``[height, width, channels]``, then hidden layers.
 
-    channels: tuple[int, ...] = option((32, 64), _LAYERS, help="channels of the convolutions, first to last; ≥ 1 each")
-    kernel: int = option(3, _CELLS, help="side of the square kernels in cells; ≥ 1; odd keeps the board's size")
-    stride: int = option(1, _CELLS, help="step of the kernels in cells; ≥ 1; 2 halves images at every convolution")
+    Options that are not given are chosen by the size of each image, see `choose_structure`.
+    """
+
+    PRESETS: ClassVar[Presets] = {
+        "small": {"kind": "conv", "channels": (32, 64), "kernel": 3, "stride": 1, "hidden": (128,)},
+        "medium": {"kind": "conv", "channels": (32, 64, 64), "kernel": 3, "stride": 2, "hidden": (256,)},
+        "atari": {  # [Mnih et al. 2015]
+            "kind": "conv",
+            "channels": (32, 64, 64),
+            "kernel": (8, 4, 3),
+            "stride": (4, 2, 1),
+            "padding": "none",
+            "hidden": (512,),
+        },
+        "impala": {  # [Espeholt et al. 2018, figure 3]
+            "kind": "impala",
+            "channels": (16, 32, 32),
+            "kernel": 3,
+            "stride": 2,
+            "hidden": (256,),
+        },
+    }
+
+    kind: str = option(
+        "",
+        one_of("", "conv", "residual", "impala"),
+        help="conv: one convolution per entry of channels; residual, impala: one block each",
+    )
+    channels: tuple[int, ...] = option(
+        (),
+        _SIZES,
+        help="channels of the convolutions, first to last; ≥ 1 each; empty: those of the preset that fits the image",
+    )
+    kernel: int | tuple[int, ...] = option(
+        (), _CELLS_OF_LAYERS, help="side of the square kernels in cells, one for all or one per layer; ≥ 1"
+    )
+    stride: int | tuple[int, ...] = option(
+        (), _CELLS_OF_LAYERS, help="step of the kernels in cells, one for all or one per layer; ≥ 1; 2 halves images"
+    )
+    padding: str = option(
+        "", one_of("", "same", "none"), help="cells around the image: same: half a kernel; none: no cells"
+    )
+    dense_weights: int = option(
+        DENSE_WEIGHTS,
+        whole(1, 2**40),
+        help="largest number of weights from the last cells to the first hidden layer; cells are averaged to keep it",
+    )
     hidden: tuple[int, ...] = option(
-        (128,), _LAYERS, help="units of the hidden layers after the convolutions; ≥ 1 each"
+        (), _SIZES, help="units of the hidden layers after the convolutions; ≥ 1 each; empty: as for channels"
     )
     activation: str = option("relu", _ACTIVATIONS, help="activation after every layer: tanh, relu, leaky_relu")
     separate_critic: bool = option(
@@ -79,17 +130,32 @@ class ImagePart:
     leaf: str = option(help="leaf to read")
     kind: str = option(
         "residual",
-        one_of("residual", "conv"),
-        help="residual: one block of two convolutions and a shortcut per entry of channels; conv: one convolution each",
+        one_of("residual", "conv", "impala"),
+        help="residual: one block of two convolutions and a shortcut per entry of channels; conv: one convolution; "
+        "impala: one block of a convolution, a maximum and two residual blocks",
     )
     channels: tuple[int, ...] = option(
         (32, 64, 128), _LAYERS, help="channels, first to last; ≥ 1 each; AET: 32, 64, 128"
     )
-    kernel: int = option(3, _CELLS, help="side of the square kernels in cells; ≥ 1, odd for residual")
-    stride: int = option(2, _CELLS, help="step of each block or convolution in cells; ≥ 1; 2 halves the image")
-    pool: str = option(
-        "mean", one_of("mean", "max", "flatten"), help="pooling of the last cells: mean, max, or flatten for no pooling"
+    kernel: int | tuple[int, ...] = option(
+        3,
+        _CELLS_OF_LAYERS,
+        help="side of the square kernels in cells, one for all or one per layer; ≥ 1, odd for blocks",
     )
+    stride: int | tuple[int, ...] = option(
+        2,
+        _CELLS_OF_LAYERS,
+        help="step of each block or convolution in cells, one for all or one per layer; ≥ 1; 2 halves the image",
+    )
+    padding: str = option(
+        "same", one_of("same", "none"), help="cells around the image: same: half a kernel; none: no cells, conv only"
+    )
+    pool: str = option(
+        "mean",
+        one_of("mean", "max", "flatten", "grid"),
+        help="pooling of the last cells: mean, max, flatten for no pooling, or grid: means of blocks of cells",
+    )
+    cells: int = option(64, whole(1, 2**31), help="largest number of cells after the pooling grid; ≥ 1")
     hidden: tuple[int, ...] = option((), _SIZES, help="units of the hidden layers after pooling; may be empty")
 
 

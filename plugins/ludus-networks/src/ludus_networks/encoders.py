@@ -1,4 +1,4 @@
-"""Encoders of vectors, images, and a variable number of entities: from observation leaves to one vector per row."""
+"""Encoders of vectors and of a variable number of entities: from observation leaves to one vector per row."""
 
 from __future__ import annotations
 
@@ -6,19 +6,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import torch
-from attrs import frozen
 from gymnasium import Space, spaces
 from ludus.network import InputColumns
 from torch import Tensor, nn
 
 from ludus_networks.config import EntityPart, ImagePart, VectorPart
+from ludus_networks.images import ImageEncoder
 from ludus_networks.layers import (
-    ACTIVATIONS,
-    Convolution,
+    EncoderSettings,
     FlatInput,
-    RunningNorm,
-    conv_layers,
-    conv_output_size,
     flat_width,
     hidden_layers,
     init_orthogonal,
@@ -39,25 +35,6 @@ class EntityKeys(NamedTuple):
         """Return the product of ``query [n, key]`` and every key, ``[n, E]``; very low for absent entities."""
         logits = (self.keys @ query.unsqueeze(2)).squeeze(2)
         return logits if self.present is None else logits.masked_fill(~self.present, _ABSENT_LOGIT)
-
-
-@frozen(kw_only=True)
-class EncoderSettings:
-    """Settings that all encoders of a network share.
-
-    Args:
-        activation: Activation after every hidden layer.
-        scale: Whether 8-bit leaves are scaled, see `ludus_networks.layers.scale_factor`.
-        clip: Largest absolute value after running normalization; None: no normalization.
-    """
-
-    activation: str
-    scale: bool
-    clip: float | None
-
-    def make_norm(self, columns: list[bool]) -> RunningNorm | None:
-        """Return the normalization of columns; None without normalization."""
-        return None if self.clip is None or not any(columns) else RunningNorm(columns, clip=self.clip)
 
 
 class VectorEncoder(nn.Module):
@@ -99,87 +76,6 @@ class VectorEncoder(nn.Module):
     def feature_columns(self, name: str) -> Sequence[InputColumns]:
         """Return the columns of the features: those of the leaves without layers."""
         return [InputColumns(name, self.width)] if self._has_layers else self._columns
-
-
-class _ResidualBlock(nn.Module):
-    """Two convolutions and a shortcut [AET §3.2.3, after He et al. 2016], without batch normalization.
-
-    Args:
-        in_channels: Number of input channels.
-        channels: Number of output channels.
-        config: Kernel and stride.
-        activation: Activation after the first convolution, and after the sum.
-    """
-
-    def __init__(self, in_channels: int, channels: int, config: ImagePart, activation: str) -> None:
-        super().__init__()
-        gain, padding = nn.init.calculate_gain(activation), config.kernel // 2  # type: ignore[arg-type]
-        self.first = init_orthogonal(Convolution(in_channels, channels, config.kernel, config.stride, padding), gain)
-        self.second = init_orthogonal(Convolution(channels, channels, config.kernel, 1, padding), gain)
-        if config.stride == 1 and in_channels == channels:
-            self.shortcut: nn.Module = nn.Identity()
-        else:
-            self.shortcut = init_orthogonal(Convolution(in_channels, channels, 1, config.stride), 1.0)
-        self.activation = ACTIVATIONS[activation]()
-
-    def forward(self, image: Tensor) -> Tensor:
-        """Return ``[n, channels, height, width]``."""
-        change = self.second(self.activation(self.first(image)))
-        result: Tensor = self.activation(change + self.shortcut(image))
-        return result
-
-
-def _residual_blocks(space: Space[Any], config: ImagePart, activation: str) -> nn.Sequential:
-    """Return a residual block for each entry of `config.channels`."""
-    in_channels = [(space.shape or ())[-1], *config.channels[:-1]]
-    pairs = zip(in_channels, config.channels, strict=True)
-    return nn.Sequential(*(_ResidualBlock(*pair, config, activation) for pair in pairs))
-
-
-class ImageEncoder(nn.Module):
-    """Residual blocks or convolutions over one leaf, then hidden layers.
-
-    Args:
-        leaves: Spaces of all leaves; that of the image is ``[height, width, channels]``.
-        config: Name of the leaf, and sizes.
-        settings: Settings of the network.
-    """
-
-    def __init__(self, leaves: Mapping[str, Space[Any]], config: ImagePart, settings: EncoderSettings) -> None:
-        super().__init__()
-        space = leaves[config.leaf]
-        self._leaf, self._pool, self._channels = config.leaf, config.pool, (space.shape or ())[-1]
-        self._factor = scale_factor(space, scale=settings.scale)
-        make_layers = conv_layers if config.kind == "conv" else _residual_blocks
-        self.tower = make_layers(space, config, settings.activation)
-        height, width = conv_output_size(space, config)
-        size = config.channels[-1] * (height * width if config.pool == "flatten" else 1)
-        self.layers = hidden_layers(size, config.hidden, settings.activation)
-        self.width = config.hidden[-1] if config.hidden else size
-
-    def forward(self, leaves: Mapping[str, Tensor]) -> tuple[Tensor, None]:
-        """Return features ``[n, width]`` and None, as there are no entities."""
-        image = leaves[self._leaf].permute(0, 3, 1, 2).float()  # [n, C, H, W]
-        cells = self.tower(image * self._factor if self._factor != 1.0 else image).flatten(2)
-        if self._pool == "flatten":
-            return self.layers(cells.flatten(1)), None
-        return self.layers(cells.mean(2) if self._pool == "mean" else cells.amax(2)), None
-
-    def update_statistics(self, leaves: Mapping[str, Tensor]) -> None:
-        """Do nothing: images are not normalized."""
-
-    def input_columns(self) -> Mapping[str, Sequence[InputColumns]]:
-        """Return the channels that the first convolutions read; see `ludus.network.NamedInputs`."""
-        first = self.tower[0]
-        names = ["tower.0.weight"]
-        if isinstance(first, _ResidualBlock):
-            names = ["tower.0.first.weight", "tower.0.shortcut.weight"]
-        columns = [InputColumns(self._leaf, self._channels, (self._channels,))]
-        return dict.fromkeys(names, columns)
-
-    def feature_columns(self, name: str) -> Sequence[InputColumns]:
-        """Return the columns of the features."""
-        return [InputColumns(name, self.width)]
 
 
 class EntityEncoder(nn.Module):

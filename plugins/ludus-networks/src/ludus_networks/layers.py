@@ -7,12 +7,11 @@ from typing import Any
 
 import numpy as np
 import torch
+from attrs import frozen
 from gymnasium import Space, spaces
 from ludus.errors import ContractError
 from torch import Tensor, nn
 from torch.nn import functional
-
-from ludus_networks.config import ImagePart
 
 _MAX_COUNT = 1e7  # rows; limits the weight of old rows, and keeps single rows countable in float32
 _EPSILON = 1e-8
@@ -66,6 +65,25 @@ class RunningNorm(nn.Module):
         self.variance.copy_(variance)
         self.mean.add_(step * share)
         self.count.copy_((self.count + len(rows)).clamp(max=_MAX_COUNT))
+
+
+@frozen(kw_only=True)
+class EncoderSettings:
+    """Settings that all encoders of a network share.
+
+    Args:
+        activation: Activation after every hidden layer.
+        scale: Whether 8-bit leaves are scaled, see `scale_factor`.
+        clip: Largest absolute value after running normalization; None: no normalization.
+    """
+
+    activation: str
+    scale: bool
+    clip: float | None
+
+    def make_norm(self, columns: list[bool]) -> RunningNorm | None:
+        """Return the normalization of columns; None without normalization."""
+        return None if self.clip is None or not any(columns) else RunningNorm(columns, clip=self.clip)
 
 
 _Flatten = Callable[[Tensor], Tensor]
@@ -133,21 +151,6 @@ def _one_hot(sizes: list[int], starts: list[int]) -> _Flatten:
 ACTIVATIONS: dict[str, type[nn.Module]] = {"tanh": nn.Tanh, "relu": nn.ReLU, "leaky_relu": nn.LeakyReLU}
 
 
-class Convolution(nn.Conv2d):
-    """A convolution that drops skipped cells first if its kernel is one cell without padding.
-
-    The result is the same. With those cells, oneDNN's gradient of the weights writes beyond its memory on x86 without
-    AVX-512 (oneDNN 3.12 of torch 2.13, images with few channels, channels last).
-    """
-
-    def forward(self, input: Tensor) -> Tensor:
-        """Return ``[n, channels, height, width]``."""
-        if self.kernel_size == (1, 1) and self.padding == (0, 0):
-            down, right = self.stride
-            return functional.conv2d(input[:, :, ::down, ::right], self.weight, self.bias, groups=self.groups)
-        return super().forward(input)
-
-
 def init_orthogonal(layer: nn.Linear | nn.Conv2d, gain: float) -> nn.Linear | nn.Conv2d:
     """Fill `layer` with orthogonal weights of the given gain and zero biases, and return it."""
     nn.init.orthogonal_(layer.weight, gain)
@@ -170,24 +173,3 @@ def hidden_layers(size: int, hidden: Sequence[int], activation: str) -> nn.Seque
         layers += [init_orthogonal(nn.Linear(size, units), gain), ACTIVATIONS[activation]()]
         size = units
     return nn.Sequential(*layers)
-
-
-def conv_layers(space: Space[Any], config: ImagePart, activation: str) -> nn.Sequential:
-    """Return convolutions over ``[n, channels, height, width]`` with activations."""
-    gain = nn.init.calculate_gain(activation)  # type: ignore[arg-type]
-    in_channels = (space.shape or ())[-1]
-    layers: list[nn.Module] = []
-    for channels in config.channels:
-        convolution = Convolution(in_channels, channels, config.kernel, config.stride, padding=config.kernel // 2)
-        layers += [init_orthogonal(convolution, gain), ACTIVATIONS[activation]()]
-        in_channels = channels
-    return nn.Sequential(*layers)
-
-
-def conv_output_size(space: Space[Any], config: ImagePart) -> tuple[int, int]:
-    """Return height and width of an image after all convolutions."""
-    height, width, _ = space.shape or ()
-    padded = 2 * (config.kernel // 2)
-    for _ in config.channels:
-        height, width = ((side + padded - config.kernel) // config.stride + 1 for side in (height, width))
-    return height, width

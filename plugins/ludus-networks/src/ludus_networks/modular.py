@@ -12,9 +12,9 @@ from ludus.network import InputColumns, NetworkRequest
 from torch import Tensor, nn
 
 from ludus_networks.config import ModularConfig
-from ludus_networks.encoders import EncoderSettings, EntityKeys, make_encoder
+from ludus_networks.encoders import EntityKeys, make_encoder
 from ludus_networks.heads import Head, evaluate_heads
-from ludus_networks.layers import hidden_layers
+from ludus_networks.layers import EncoderSettings, hidden_layers
 from ludus_networks.plan import EncoderPart, Plan, make_plan
 from ludus_networks.recurrent import RecurrentCore
 

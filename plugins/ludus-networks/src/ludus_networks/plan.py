@@ -13,6 +13,7 @@ from ludus.spaces import is_image
 
 from ludus_networks.config import AttentionPart, EntityPart, ImagePart, ModularConfig, VectorPart
 from ludus_networks.heads import AttentionLabel
+from ludus_networks.images import cells_after
 
 EncoderPart: TypeAlias = "VectorPart | ImagePart | EntityPart"
 Leaves: TypeAlias = "Mapping[str, Space[Any]]"
@@ -102,8 +103,23 @@ def _check_image(part: ImagePart, space: Space[Any], path: str) -> None:
         raise ContractError(
             f"{path}: expected a Box leaf of shape (height, width, channels), got {part.leaf} {_format(space)}"
         )
-    if part.kind == "residual" and part.kernel % 2 == 0:
-        raise ContractError(f"{path}.kernel: expected an odd number for residual blocks, got {part.kernel}")
+    for name in ("kernel", "stride"):
+        given = getattr(part, name)
+        if not isinstance(given, int) and len(given) != len(part.channels):
+            raise ContractError(
+                f"{path}.{name}: expected one number, or one per entry of channels ({len(part.channels)}), got "
+                f"{list(given)}"
+            )
+    if part.kind != "conv":
+        kernels = [part.kernel] if isinstance(part.kernel, int) else part.kernel
+        if any(kernel % 2 == 0 for kernel in kernels):
+            raise ContractError(f"{path}.kernel: expected odd numbers for {part.kind} blocks, got {part.kernel}")
+        if part.padding == "none":
+            raise ContractError(f'{path}.padding: expected "same" for {part.kind} blocks, got "none"')
+    try:
+        cells_after(space, part)
+    except ContractError as error:
+        raise ContractError(f"{path}: {error}") from None
 
 
 def _check_entities(part: EntityPart, leaves: Leaves, path: str) -> None:

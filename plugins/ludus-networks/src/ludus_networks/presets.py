@@ -24,6 +24,7 @@ from ludus_networks.config import (
     ModularConfig,
     VectorPart,
 )
+from ludus_networks.images import cells_to_keep
 from ludus_networks.modular import ModularNetwork, build
 
 _FEATURES = whole(1, 65_536)
@@ -200,8 +201,17 @@ def hok_options(config: HoKConfig, request: NetworkRequest) -> ModularConfig:
     def unit_part(leaf: str, mask: str) -> EntityPart:
         return EntityPart(leaf=leaf, present=mask, hidden=config.units, key=config.key if leaf in targets else 0)
 
+    units = (*config.vector, *config.torso, config.core_size)[0]
+
     def image_part(leaf: str) -> ImagePart:
-        return ImagePart(leaf=leaf, kind="conv", channels=config.channels, pool="flatten", hidden=config.vector)
+        return ImagePart(
+            leaf=leaf,
+            kind="conv",
+            channels=config.channels,
+            pool="grid",
+            cells=cells_to_keep(units * config.channels[-1], images=len(role.images)),
+            hidden=config.vector,
+        )
 
     return ModularConfig(
         images=_by_table_name({leaf: image_part(leaf) for leaf in role.images}),
