@@ -171,6 +171,25 @@ def test_open_refuses_a_newer_schema(tmp_path, open_store):
 
 
 @pytest.mark.parametrize("open_store", [Store.open, Store.read])
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "CREATE TRIGGER extra AFTER INSERT ON meta BEGIN DELETE FROM players; END",
+        "CREATE VIEW extra AS SELECT * FROM meta",
+        "DROP TRIGGER pools_stay; CREATE TRIGGER pools_stay BEFORE DELETE ON pools BEGIN SELECT 1; END",
+    ],
+)
+def test_open_refuses_foreign_triggers_and_views(tmp_path, open_store, statement):
+    """SQLite would execute them whenever a table is read or written."""
+    make(tmp_path).close()
+    with sqlite3.connect(tmp_path / "league.sqlite") as connection:
+        connection.executescript(statement)
+    connection.close()
+    with pytest.raises(StoreError, match=r"contains a (trigger|view) '\w+' that ludus did not write"):
+        open_store(tmp_path)
+
+
+@pytest.mark.parametrize("open_store", [Store.open, Store.read])
 @pytest.mark.parametrize("data", [b"", b"this is no database, whatever its name says" * 100])
 def test_open_refuses_other_files(tmp_path, open_store, data):
     """A file that is no league database raises `StoreError`."""

@@ -19,6 +19,7 @@ from typing import Any
 from urllib.parse import quote
 
 from ludus._store.checksums import ChecksumWriter
+from ludus._store.definitions import SCHEMA, expected_definitions, read_definitions
 from ludus._store.durable import moved_folder_error
 from ludus.environment import Seat
 from ludus.errors import RunError, StoreError
@@ -32,8 +33,6 @@ _CHECK_S = 5.0  # for the check of the structure at a start; about 8 GB if the f
 
 _CLEAR = "DELETE FROM meta; DELETE FROM players; DELETE FROM counters; DELETE FROM fixtures; DELETE FROM checksums;"
 _USED = "SELECT 1 FROM matches UNION ALL SELECT 1 FROM models UNION ALL SELECT 1 FROM checkpoints LIMIT 1"
-
-SCHEMA = Path(__file__).with_name("schema.sql")
 
 
 class RunInUse(RunError):  # noqa: N818 - reads better in `except` than with a suffix
@@ -108,6 +107,7 @@ def connect_writer(run_dir: Path, *, create: bool) -> sqlite3.Connection:
     with wrap_database_errors(path):
         _check_length(path)
         connection = sqlite3.connect(path, isolation_level=None, timeout=_BUSY_S)
+        connection.execute("PRAGMA trusted_schema = OFF")
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute(f"PRAGMA journal_size_limit = {_JOURNAL_BYTES}")
@@ -170,6 +170,7 @@ def connect_reader(run_dir: Path) -> sqlite3.Connection:
     with wrap_database_errors(path):
         _check_length(path)
         connection = sqlite3.connect(uri, uri=True, isolation_level=None, timeout=_BUSY_S)
+        connection.execute("PRAGMA trusted_schema = OFF")
         connection.execute("BEGIN")
         return _checked(connection, path)
 
@@ -238,12 +239,17 @@ def _checked(connection: sqlite3.Connection, path: Path) -> sqlite3.Connection:
     try:
         version = connection.execute("PRAGMA user_version").fetchone()[0]
         connection.execute("SELECT count(*) FROM meta").fetchone()
+        added = read_definitions(connection.execute).items() - expected_definitions().items()
     except sqlite3.Error:
         connection.close()
         raise
     if version != SCHEMA_VERSION:
         connection.close()
         raise StoreError(f"{path}: schema {version}, this ludus reads {SCHEMA_VERSION}; use the ludus that wrote it")
+    for (kind, name), _ in added:
+        if kind in ("trigger", "view"):  # SQLite executes them when tables are read or written
+            connection.close()
+            raise StoreError(f"{path}: it contains a {kind} {name!r} that ludus did not write; do not use this file")
     return connection
 
 

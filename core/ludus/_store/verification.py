@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import closing
 from typing import Any
 
 import numpy as np
 from attrs import frozen
 
 from ludus._store.checksums import FIXTURES_PER_PART, PARTED, Sums, stored_sums, sum_rows, tables
-from ludus._store.database import SCHEMA, reading
+from ludus._store.database import reading
+from ludus._store.definitions import expected_definitions, read_definitions
 from ludus._store.log_scan import LogScan, LogTotals
 from ludus._store.store import Store
 from ludus._store.verified_point import VerifiedPoint
@@ -89,14 +89,9 @@ def _first_open_part(store: Store) -> int:
 
 def _check_schema(store: Store) -> Iterator[str]:
     """Compare tables, indices and triggers with those of a new database."""
-    sql = "SELECT name, sql FROM sqlite_master"
-    with closing(sqlite3.connect(":memory:")) as new:
-        new.executescript(SCHEMA.read_text(encoding="utf-8"))
-        expected = dict(new.execute(sql).fetchall())
-    actual = dict(store.execute(sql).fetchall())
-    for name in sorted(expected.keys() | actual.keys(), key=repr):
-        if expected.get(name) != actual.get(name):
-            yield f"{name}: its definition in the database is not that of this version of ludus"
+    different = read_definitions(store.execute).items() ^ expected_definitions().items()
+    for name in sorted({name for (_, name), _ in different}, key=repr):
+        yield f"{name}: its definition in the database is not that of this version of ludus"
 
 
 def _check_pages(store: Store, *, whole: bool) -> Iterator[str]:

@@ -107,6 +107,14 @@ def test_every_so_many_models_one_is_kept():
     assert enter_long_pool(grown(6, long=("main@3",)), "main", "main@6", every_models=3) != []
 
 
+def test_retired_models_count():
+    """A policy of retention that keeps fewer models than that does not keep others out of the pool."""
+    player = attrs.evolve(fake_player("main", 6), models=("main@5", "main@6"))
+    league = FakeLeague(players=[player], pools={"main/long": ("main@3",)})
+    assert enter_long_pool(league, "main", "main@6", every_models=3) != []
+    assert enter_long_pool(league, "main", "main@6", every_models=4) == []
+
+
 def test_every_so_many_seconds_a_model_is_kept():
     """Since the one that was kept last, or since the beginning."""
     frozen = {"main@1": 50.0, "main@2": 120.0, "main@3": 219.0}

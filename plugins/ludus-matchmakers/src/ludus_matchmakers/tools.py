@@ -263,14 +263,15 @@ def enter_long_pool(
         every_s: Seconds of training between two models that enter; 0: no limit by time.
         every_models: Models between two models that enter; 0: no limit by models.
     """
-    pool, models = f"{player}/long", league.players[player].models
+    pool = f"{player}/long"
     members = league.pool(pool)
     if model in members:
         return []
-    own = [member for member in members if member in models]  # a user may have added models of other players
-    last_s, position = (league.frozen_s(own[-1]), 1 + models.index(own[-1])) if own else (0.0, 0)
+    own = [member for member in members if member.startswith(f"{player}@")]  # a user may have added others
+    number, last = (int(name.rpartition("@")[2]) for name in (model, own[-1] if own else "@0"))
+    last_s = league.frozen_s(own[-1]) if own else 0.0
     is_due_by_time = every_s > 0 and league.frozen_s(model) - last_s >= every_s
-    is_due_by_models = every_models > 0 and len(models) - position >= every_models
+    is_due_by_models = every_models > 0 and number - last >= every_models  # retired models count too
     return [PoolChange(pool=pool, model=model, enters=True)] if is_due_by_time or is_due_by_models else []
 
 
