@@ -177,15 +177,19 @@ def test_open_refuses_a_newer_schema(tmp_path, open_store):
         "CREATE TRIGGER extra AFTER INSERT ON meta BEGIN DELETE FROM players; END",
         "CREATE VIEW extra AS SELECT * FROM meta",
         "DROP TRIGGER pools_stay; CREATE TRIGGER pools_stay BEFORE DELETE ON pools BEGIN SELECT 1; END",
+        "DROP TABLE meta; CREATE VIEW meta AS WITH RECURSIVE n AS (SELECT 1 UNION ALL SELECT 1 FROM n) SELECT * FROM n",
+        "CREATE VIRTUAL TABLE extra USING fts5(x)",
+        "ALTER TABLE counters ADD COLUMN extra AS (hex(zeroblob(1000000000)))",
+        "CREATE INDEX extra ON counters (hex(name))",
     ],
 )
-def test_open_refuses_foreign_triggers_and_views(tmp_path, open_store, statement):
-    """SQLite would execute them whenever a table is read or written."""
+def test_open_refuses_foreign_definitions(tmp_path, open_store, statement):
+    """SQLite would execute them whenever a table is read or written; the view of the fourth has no end."""
     make(tmp_path).close()
     with sqlite3.connect(tmp_path / "league.sqlite") as connection:
         connection.executescript(statement)
     connection.close()
-    with pytest.raises(StoreError, match=r"contains a (trigger|view) '\w+' that ludus did not write"):
+    with pytest.raises(StoreError, match=r"contains a (trigger|view|table|index) '\w+' that ludus did not write"):
         open_store(tmp_path)
 
 

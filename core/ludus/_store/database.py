@@ -238,18 +238,19 @@ def _checked(connection: sqlite3.Connection, path: Path) -> sqlite3.Connection:
     """Return the connection if its schema is that of this version of ludus."""
     try:
         version = connection.execute("PRAGMA user_version").fetchone()[0]
-        connection.execute("SELECT count(*) FROM meta").fetchone()
-        added = read_definitions(connection.execute).items() - expected_definitions().items()
+        definitions = read_definitions(connection.execute)
+        if ("table", "meta") not in definitions and ("view", "meta") not in definitions:
+            raise sqlite3.DatabaseError("no such table: meta")
     except sqlite3.Error:
         connection.close()
         raise
     if version != SCHEMA_VERSION:
         connection.close()
         raise StoreError(f"{path}: schema {version}, this ludus reads {SCHEMA_VERSION}; use the ludus that wrote it")
-    for (kind, name), _ in added:
-        if kind in ("trigger", "view"):  # SQLite executes them when tables are read or written
-            connection.close()
-            raise StoreError(f"{path}: it contains a {kind} {name!r} that ludus did not write; do not use this file")
+    # Before a table is read: SQLite executes triggers, views, generated columns, and expressions of indices.
+    for (kind, name), _ in definitions.items() - expected_definitions().items():
+        connection.close()
+        raise StoreError(f"{path}: it contains a {kind} {name!r} that ludus did not write; do not use this file")
     return connection
 
 
