@@ -1,13 +1,16 @@
-# `make demo` trains a Connect Four league, `make test` runs all checks. Both need Python, pip and make only.
+# `make demo` trains a Connect Four league, `make test` runs all checks, `make chaos` disturbs runs by faults for an hour. All need
+# Python, pip and make only.
 
 PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
 WHEELS ?= dist
+FAULTS ?= 50
+SEED ?= 0
 FOLDERS = . $(patsubst %/setup.cfg,%,$(wildcard plugins/*/setup.cfg contrib_envs/*/setup.cfg contrib_algos/*/setup.cfg))
 DISTRIBUTIONS = $(wildcard setup.cfg plugins/*/setup.cfg contrib_envs/*/setup.cfg contrib_algos/*/setup.cfg examples/*/setup.cfg)
 
-.PHONY: demo test install lint types docs wheels format clean
+.PHONY: demo test chaos install lint types docs wheels format clean
 
 demo: install
 	@if [ -e runs/demo ]; then mv runs/demo runs/demo-before-$$(date +%Y%m%d-%H%M%S); fi
@@ -15,6 +18,11 @@ demo: install
 
 test: install lint types docs
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --max-worker-restart 0 --dist loadfile --no-loadscope-reorder
+
+# A number of faults (FAULTS) per kind of process, drawn by a seed (SEED); prints the table of benchmarks/results/chaos.md.
+chaos: install
+	cd benchmarks && $(abspath $(BIN))/python -m chaos $(FAULTS) --seed $(SEED)
+	cd benchmarks && $(abspath $(BIN))/python -m chaos 5 --seed $(SEED) --rules
 
 install: $(VENV)/installed
 
@@ -29,7 +37,7 @@ lint: install
 	$(BIN)/ruff format --check .
 
 types: install
-	MYPYPATH=examples $(BIN)/mypy core/ludus plugins/*/src contrib_*/*/src examples/*/src examples/*.py benchmarks/*.py docs/*.py
+	MYPYPATH=examples:benchmarks $(BIN)/mypy core/ludus plugins/*/src contrib_*/*/src examples/*/src examples/*.py benchmarks/*.py benchmarks/chaos docs/*.py
 	ls examples/*/run.py | MYPYPATH=examples xargs -n 1 $(BIN)/mypy
 
 docs: install

@@ -2,44 +2,27 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
+import signal
 import subprocess
 import sys
 from contextlib import ExitStack
-from pathlib import Path
 
 import pytest
 from attrs import frozen
+from chaos.league import LIGHT, SETTINGS, League
+from chaos.processes import is_alive
 from ludus._store.store import Store
 from tomli_w import dumps as write_toml
 
-ROOT = Path(__file__).parents[2]
-LIGHT = Path(__file__).with_name("light.toml")
-
-
-def _kill_campaign():
-    """Return `benchmarks/kill.py` as a module; the folder is no package."""
-    spec = importlib.util.spec_from_file_location("kill_campaign", ROOT / "benchmarks" / "kill.py")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-@pytest.fixture(scope="session")
-def campaign():
-    """Return the module of the kill campaign."""
-    return _kill_campaign()
-
 
 @pytest.fixture
-def league(campaign, tmp_path):
+def league(tmp_path):
     """Return a factory of Tic-Tac-Toe leagues in separate processes, which the fixture ends."""
     with ExitStack() as stack:
 
         def make(*settings, workers=1, folder=tmp_path / "run"):
-            made = campaign.League(folder, settings=(*campaign.SETTINGS, *settings), workers=workers)
+            made = League(folder, settings=(*SETTINGS, *settings), workers=workers)
             stack.callback(made.close)
             return made
 
@@ -47,7 +30,7 @@ def league(campaign, tmp_path):
 
 
 @pytest.fixture
-def check_stop(campaign):
+def check_stop():
     """Return a check that a signal stops a run: status 130, a resume command, all weights saved, no process left."""
 
     def check(run, number, *, processes):
@@ -58,7 +41,7 @@ def check_stop(campaign):
         assert f"{number.name}: stopping cleanly (again: at once)\n" in run.output
         assert f"\nstopped: {number.name}\ngo on with: ludus resume {run.folder}\n" in run.output
         assert "Traceback" not in run.output
-        assert not any(map(campaign.is_alive, pids.values()))
+        assert not any(map(is_alive, pids.values()))
         assert run.problems() == []
         with Store.read(run.folder) as store:
             (saved,) = store.checkpoints.latest().values()
@@ -68,12 +51,31 @@ def check_stop(campaign):
 
 
 @pytest.fixture
-def light_league(campaign, tmp_path):
+def check_kill():
+    """Return a check that a run loses nothing if one process is killed; after the coordinator it is resumed."""
+
+    def check(run, name):
+        pids, before = run.pids, run.state
+        os.kill(pids[name], signal.SIGKILL)
+        if name == "coordinator":
+            run.process.wait()
+            assert run.command.orphans() == 0
+            assert run.problems() == []
+            run.resume()
+        run.wait_for(lambda state: state.has_passed(before) and run.pids.keys() == pids.keys())
+        assert run.state.models >= before.models
+        assert run.problems() == []
+
+    return check
+
+
+@pytest.fixture
+def light_league(tmp_path):
     """Return a factory of leagues without torch in separate processes, which the fixture ends."""
     with ExitStack() as stack:
 
         def make(*settings):
-            made = campaign.League(tmp_path / "run", settings=settings, source=LIGHT)
+            made = League(tmp_path / "run", settings=settings, source=LIGHT)
             stack.callback(made.close)
             return made
 

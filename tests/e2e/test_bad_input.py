@@ -12,12 +12,12 @@ import time
 from pathlib import Path
 
 import pytest
+from chaos.league import LIGHT
 from ludus._store.database import SCHEMA_VERSION
 from ludus._store.store import Store
 from ludus.runs import open_run
 from ludus_terminal.verify import verify
 
-LIGHT = Path(__file__).with_name("light.toml")
 FAULTY = Path(__file__).with_name("faulty.py").read_text(encoding="utf-8")
 
 

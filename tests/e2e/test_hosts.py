@@ -12,6 +12,7 @@ from contextlib import suppress
 
 import pytest
 from attrs import define, field
+from chaos.processes import is_alive, processes, wait
 from ludus_hosts.keys import make_keys
 
 
@@ -19,7 +20,6 @@ from ludus_hosts.keys import make_keys
 class Joined:
     """A `ludus join` process; its output goes to a file."""
 
-    campaign: object
     address: str
     key: str
     folder: object
@@ -49,10 +49,10 @@ class Joined:
 
     @property
     def pids(self):
-        return self.campaign.processes(self.process.pid)
+        return processes(self.process.pid)
 
     def waits_for(self, text):
-        self.campaign.wait(lambda: text in self.output or self.process.poll() is not None, timeout_s=60)
+        wait(lambda: text in self.output or self.process.poll() is not None, timeout_s=60)
         assert text in self.output
 
     def ends(self):
@@ -83,12 +83,12 @@ def run(light_league, address, tmp_path):
 
 
 @pytest.fixture
-def joined(campaign, address, tmp_path, run):
+def joined(address, tmp_path, run):
     """Return a maker of hosts that join."""
     made = []
 
     def make(*options, key=tmp_path / "keys" / "join.key", **environment):
-        made.append(Joined(campaign, address, key, tmp_path / "elsewhere", options, environment).start())
+        made.append(Joined(address, key, tmp_path / "elsewhere", options, environment).start())
         return made[-1]
 
     yield make
@@ -105,48 +105,48 @@ def wait_for_progress(run):
 
 
 @pytest.mark.slow
-def test_a_remote_sampler_plays(run, joined, campaign):
+def test_a_remote_sampler_plays(run, joined):
     """The only running sampler is remote; it plays against frozen models whatever is killed, and leaves."""
     run.train()
     there = joined()
     there.waits_for("elsewhere takes part with 1 sampler")
-    campaign.wait(lambda: "elsewhere takes part with 1 sampler" in run.output)
+    wait(lambda: "elsewhere takes part with 1 sampler" in run.output)
     run.wait_for(lambda now: len(now.models) >= 2)
     os.kill(run.pids["sampler-0"], signal.SIGSTOP)  # for less than stall_s
     wait_for_progress(run)
-    campaign.wait(lambda: any((there.folder / "models").iterdir()))
+    wait(lambda: any((there.folder / "models").iterdir()))
     os.kill(there.pids["sampler-elsewhere-0"], signal.SIGKILL)
     there.waits_for("sampler-elsewhere-0: was killed by signal 9 — restarted")
     wait_for_progress(run)
     for name in ("service-gateway", "learner-main_agent"):
         os.kill(run.pids[name], signal.SIGKILL)
-        campaign.wait(lambda line=f"{name}: was killed by signal 9 — restarted": line in run.output)
+        wait(lambda line=f"{name}: was killed by signal 9 — restarted": line in run.output)
         wait_for_progress(run)
     os.kill(run.pids["sampler-0"], signal.SIGCONT)
     there.process.send_signal(signal.SIGINT)
     assert there.ends() == 130
     assert there.output.endswith("SIGINT: leaving the run (again: at once)\nleft the run: interrupted\n")
-    campaign.wait(lambda: "elsewhere does not take part any more" in run.output)
+    wait(lambda: "elsewhere does not take part any more" in run.output)
     wait_for_progress(run)
     assert run.problems() == []
 
 
 @pytest.mark.slow
-def test_a_host_waits_for_its_run(run, joined, campaign):
+def test_a_host_waits_for_its_run(run, joined):
     """It may start first, goes on with a resumed run, and ends when the run is stopped."""
     there = joined()
     there.waits_for("waiting for the run at")
     run.train()
     there.waits_for("takes part")
-    campaign.wait(lambda: "elsewhere takes part" in run.output)
+    wait(lambda: "elsewhere takes part" in run.output)
     wait_for_progress(run)
     before = set(run.pids.values())
     run.process.kill()
     run.process.wait()
-    campaign.wait(lambda: not any(map(campaign.is_alive, before)))
+    wait(lambda: not any(map(is_alive, before)))
     run.resume()
     there.waits_for("the run was started again")
-    campaign.wait(lambda: run.output.count("elsewhere takes part") >= 2)
+    wait(lambda: run.output.count("elsewhere takes part") >= 2)
     wait_for_progress(run)
     pids = list(there.pids.values())
     run.process.send_signal(signal.SIGINT)
@@ -154,11 +154,11 @@ def test_a_host_waits_for_its_run(run, joined, campaign):
     assert there.ends() == 0
     assert "left the run: " in there.output
     assert "did not finish in time" not in run.output
-    assert not any(map(campaign.is_alive, pids))
+    assert not any(map(is_alive, pids))
     assert run.problems() == []
 
 
-def test_a_rejected_key_is_reported(run, joined, tmp_path, campaign):
+def test_a_rejected_key_is_reported(run, joined, tmp_path):
     """By one line and status 1; the run goes on."""
     run.train()
     make_keys(tmp_path / "others", "join")

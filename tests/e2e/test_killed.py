@@ -7,14 +7,14 @@ import re
 import signal
 import time
 from contextlib import suppress
-from pathlib import Path
 
 import pytest
-from ludus._league.league import League
+from chaos.league import LEAGUE, LIGHT, League, run_verify
+from chaos.league_audit import LeagueAudit
+from chaos.processes import is_alive, wait
+from ludus._league.league import League as StoredLeague
 from ludus._store.store import Store
 
-BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
-LIGHT = Path(__file__).with_name("light.toml")
 RULES_ACT_SOON = ("league.restart-from.decisions=1000", "league.alphastar.most_decisions=2000")
 
 
@@ -24,26 +24,24 @@ def is_training(state):
 
 
 @pytest.mark.slow
-def test_a_run_survives_any_killed_process(campaign, league):
+def test_a_run_survives_any_killed_process(check_kill, league):
     """Workers are replaced; `ludus resume` follows the coordinator. No committed work is lost, no process is left."""
     run = league()
     run.train()
     run.wait_for(is_training)
-    kills = [campaign.kill(run, victim) for victim in ("learner", "sampler", "evaluator", "coordinator")]
-    assert [(kill.lost_matches, kill.lost_models, kill.problems, kill.orphans) for kill in kills] == [(0, 0, (), 0)] * 4
-    assert all(kill.recovered_s < 60 for kill in kills)
-    assert kills[3].gone_s < 5
-    for name in ("learner-main_agent", "sampler-0", "evaluator-0"):
+    names = ("learner-main_agent", "sampler-0", "evaluator-0")
+    for name in (*names, "coordinator"):
+        check_kill(run, name)
+    for name in names:
         assert f"{name}: was killed by signal 9 — restarted; see " in run.output
     with Store.read(run.folder) as store:
         assert store.counters()["sessions"] == 2
 
 
 @pytest.fixture
-def league_with_rules(campaign, tmp_path, monkeypatch):
+def league_with_rules(tmp_path):
     """Return a league of four algorithms with changing shares, pools and generations."""
-    monkeypatch.syspath_prepend(BENCHMARKS)
-    run = campaign.league_with_rules(tmp_path / "run", settings=("run.workers=1", *RULES_ACT_SOON))
+    run = League(tmp_path / "run", settings=RULES_ACT_SOON, source=LEAGUE, checks=(run_verify, LeagueAudit()))
     yield run
     run.close()
 
@@ -51,11 +49,11 @@ def league_with_rules(campaign, tmp_path, monkeypatch):
 def generations(run):
     """Return how often players of a run were reset."""
     with Store.read(run.folder) as store:
-        return sum(len(view.generation_starts) - 1 for view in League.of(store).players.values())
+        return sum(len(view.generation_starts) - 1 for view in StoredLeague.of(store).players.values())
 
 
 @pytest.mark.slow
-def test_a_league_with_rules_matches_its_log_after_kills(campaign, league_with_rules):
+def test_a_league_with_rules_matches_its_log_after_kills(check_kill, league_with_rules):
     """Workers of each kind, the coordinator, and all at once: pools, payoffs and the rest."""
     run = league_with_rules
     run.train()
@@ -66,13 +64,12 @@ def test_a_league_with_rules_matches_its_log_after_kills(campaign, league_with_r
     for name in ("sampler-0", "evaluator-0", "learner-dqn_explorer"):
         os.kill(pids[name], signal.SIGKILL)
     run.wait_for(lambda state: state.has_passed(before) and run.pids.keys() == pids.keys())
-    kill = campaign.kill(run, "coordinator")
-    assert (kill.lost_matches, kill.lost_models, kill.problems, kill.orphans) == (0, 0, (), 0)
+    check_kill(run, "coordinator")
     pids = run.pids
     for pid in pids.values():
         with suppress(ProcessLookupError):  # it ended with the coordinator
             os.kill(pid, signal.SIGKILL)
-    campaign.wait(lambda: run.process.poll() is not None and not any(map(campaign.is_alive, pids.values())))
+    wait(lambda: run.process.poll() is not None and not any(map(is_alive, pids.values())))
     assert run.problems() == []
 
 
@@ -94,7 +91,7 @@ def test_a_termination_saves_the_last_weights(check_stop, light_league):
     check_stop(run, signal.SIGTERM, processes=4)
 
 
-def test_a_second_interrupt_stops_at_once(campaign, light_league):
+def test_a_second_interrupt_stops_at_once(light_league):
     """Even if a worker hangs; committed work stays."""
     run = light_league()
     run.train()
@@ -102,26 +99,26 @@ def test_a_second_interrupt_stops_at_once(campaign, light_league):
     pids, before = run.pids, run.state
     os.kill(pids["evaluator-0"], signal.SIGSTOP)
     os.kill(pids["coordinator"], signal.SIGINT)
-    campaign.wait(lambda: "stopping cleanly" in run.output, timeout_s=10)
+    wait(lambda: "stopping cleanly" in run.output, timeout_s=10)
     os.kill(pids["coordinator"], signal.SIGINT)
     assert run.process.wait(10) == 130
     assert "interrupted" in run.output
     assert "Traceback" not in run.output
-    assert not any(map(campaign.is_alive, pids.values()))
+    assert not any(map(is_alive, pids.values()))
     assert run.state.matches >= before.matches
     assert run.problems() == []
 
 
-def test_an_interrupt_while_workers_start_stops_soon(campaign, league):
+def test_an_interrupt_while_workers_start_stops_soon(league):
     """Starting workers are not waited for, since they hold no unsaved state."""
     run = league()
     run.train()
-    campaign.wait(lambda: len(run.pids) == 4, timeout_s=30)
+    wait(lambda: len(run.pids) == 4, timeout_s=30)
     pids = run.pids
     os.kill(pids["coordinator"], signal.SIGINT)
     assert run.process.wait(25) == 130
     assert "did not stop" not in run.output
-    assert not any(map(campaign.is_alive, pids.values()))
+    assert not any(map(is_alive, pids.values()))
 
 
 def test_a_start_that_was_killed_halfway_can_be_resumed(light_league):
@@ -154,16 +151,16 @@ def test_a_run_can_be_resumed_after_its_folder_was_moved(light_league, tmp_path)
 
 
 @pytest.fixture(scope="module")
-def short_timeout(campaign, tmp_path_factory):
+def short_timeout(tmp_path_factory):
     """Return a league that replaces a worker after 6 seconds of silence."""
-    run = campaign.League(tmp_path_factory.mktemp("short_timeout") / "run", settings=("run.stall_s=6",), source=LIGHT)
+    run = League(tmp_path_factory.mktemp("short_timeout") / "run", settings=("run.stall_s=6",), source=LIGHT)
     run.train()
     yield run
     run.close()
 
 
 @pytest.mark.slow
-def test_a_suspended_sampler_is_replaced(campaign, short_timeout):
+def test_a_suspended_sampler_is_replaced(short_timeout):
     """After `run.stall_s` of silence."""
     run = short_timeout
     run.wait_for(is_training)
@@ -171,7 +168,7 @@ def test_a_suspended_sampler_is_replaced(campaign, short_timeout):
     os.kill(first, signal.SIGSTOP)
     before = run.state
     run.wait_for(lambda state: state.has_passed(before) and run.pids.get("sampler-0", first) != first)
-    assert not campaign.is_alive(first)
+    assert not is_alive(first)
     assert re.search(r"^sampler-0: was silent for \d+ s and was killed — restarted; see ", run.output, re.MULTILINE)
 
 

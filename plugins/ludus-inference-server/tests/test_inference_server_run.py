@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import re
 import signal
-import sys
 from pathlib import Path
 
 import pytest
 import torch
+from chaos.league import SETTINGS, League
+from chaos.processes import is_alive, wait
 from ludus._config.run_config import load_config
 from ludus._plugins.manager import load_plugins
 from ludus._run.metric_file import read_metrics
@@ -21,20 +21,10 @@ ROOT = Path(__file__).parents[3]
 SERVER = ("sampling.inference=server", "sampling.server.deadline_ms=2")
 
 
-@pytest.fixture(scope="session")
-def campaign():
-    """Return `benchmarks/kill.py`, whose tools these tests share."""
-    spec = importlib.util.spec_from_file_location("kill_campaign_of_servers", ROOT / "benchmarks" / "kill.py")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
 @pytest.fixture
-def league(campaign, tmp_path):
+def league(tmp_path):
     """Return a Tic-Tac-Toe league in processes of its own that uses the server; it is ended with the test."""
-    made = campaign.League(tmp_path / "run", settings=(*campaign.SETTINGS, *SERVER), workers=2)
+    made = League(tmp_path / "run", settings=(*SETTINGS, *SERVER), workers=2)
     made.train()
     yield made
     made.close()
@@ -77,7 +67,7 @@ def test_a_missing_gpu_is_reported_before_anything_is_written(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_killed_server_loses_no_match(campaign, league):
+def test_a_killed_server_loses_no_match(league):
     """It is restarted, samplers repeat their requests, and no process is left."""
     league.wait_for(lambda state: len(state.models) >= 2 and state.rated > 0)
     assert league.pids.keys() >= {"service-server", "sampler-0", "sampler-1", "evaluator-0"}
@@ -86,7 +76,7 @@ def test_a_killed_server_loses_no_match(campaign, league):
         before, killed = league.state, league.pids[victim]
         os.kill(killed, signal.SIGKILL)
         league.wait_for(lambda state, b=before: state.has_passed(b))
-        campaign.wait(lambda v=victim, k=killed: league.pids.get(v, k) != k)
+        wait(lambda v=victim, k=killed: league.pids.get(v, k) != k)
         league.wait_for(lambda state, b=league.state: state.has_passed(b))
     assert league.output.count("service-server: was killed by signal 9 — restarted") == 1
     assert league.pids["sampler-0"] == samplers["sampler-0"]
@@ -96,12 +86,12 @@ def test_a_killed_server_loses_no_match(campaign, league):
         return max((m.value for m in metrics if m.name == f"service-server/{name}"), default=0.0)
 
     # a new server reports metrics after one second of requests
-    campaign.wait(lambda: highest("rows_per_s") > 100 and highest("batch_requests") > 1)
+    wait(lambda: highest("rows_per_s") > 100 and highest("batch_requests") > 1)
     pids = league.pids
     os.kill(pids["coordinator"], signal.SIGTERM)
     assert league.process.wait(40) == 130
     assert "did not stop" not in league.output
-    assert not any(map(campaign.is_alive, pids.values()))
+    assert not any(map(is_alive, pids.values()))
     assert league.problems() == []
     assert highest("dropped") == 0.0
     assert list(Path("/dev/shm").glob(f"ludus-run-{pids['coordinator']}-*")) == []

@@ -1,4 +1,4 @@
-"""Recompute the state of a league from its log; `kill.py --league` compares it with the league after every kill.
+"""Recompute the state of a league from its log, to compare it with the league after every fault.
 
 The counts come from the rows of the log and share no code with payoffs, pools and players of the league; only the
 ratings are fitted by the same code. The compared league is the one that a start of the coordinator would load.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -44,8 +44,12 @@ class LeagueAudit:
 
 
 def _durable_state(store: Store) -> dict[str, Any]:
-    """Return numbers that must not decrease, and lists that may only grow at their end."""
-    state: dict[str, Any] = {f"counter {name}": value for name, value in store.counters().items()}
+    """Return numbers that must not decrease, and lists that may only grow at their end.
+
+    Decisions are those of the checkpoints: what was learned since the last one is lost with its learner.
+    """
+    counters = {name: value for name, value in store.counters().items() if not name.startswith("decisions/")}
+    state: dict[str, Any] = {f"counter {name}": value for name, value in counters.items()}
     for (kind, a, b), count in store.payoffs.totals().items():
         results = zip(("wins", "draws", "losses"), count, strict=True)
         state |= {f"{kind} {a} {b} {name}": int(number) for name, number in results}
@@ -139,7 +143,7 @@ def _inherited_weights(league: League, name: str) -> dict[str, float]:
     view = next((view for view in league.players.values() if view.live == name), None)
     if view is None:
         return {name: 1.0}
-    newest, first = len(view.models), view.generation_starts[-1]
+    newest, first = int(view.live.removeprefix(f"{view.name}@").removesuffix("+")), view.generation_starts[-1]
     numbers = range(max(first, newest - _DEPTH + 1), newest + 1)
     live = {f"{view.name}@{number}+": 0.5 ** (newest - number) for number in numbers}
     return live | {f"{view.name}@{number}": 0.5 ** (newest - number) for number in numbers if number > first}
@@ -194,26 +198,31 @@ def _audit_pools(league: League, store: Store) -> Iterator[str]:
         if league.pool(name) != tuple(pools[name]):
             yield f"pool {name}: {league.pool(name)}, the log has {pools[name]}"
     for model in store.models.records():
-        if (model.player, model.participant) not in entered:
+        if model.player in pools and (model.player, model.participant) not in entered:
             yield f"pool {model.player}: {model.participant} never entered"
 
 
 def _audit_players(league: League, store: Store) -> Iterator[str]:
-    shares = store.meta("matchmaking", {}).get("shares", {})
+    shares, quarantined = store.meta("matchmaking", {}).get("shares", {}), store.quarantine.records().keys()
     for view in league.players.values():
         models = [model for model in store.models.records() if model.player == view.name]
-        for name, expected in _expected_view(view.name, models, share=shares.get(view.name, 1.0)).items():
+        expected_view = _expected_view(view.name, models, quarantined=quarantined, share=shares.get(view.name, 1.0))
+        for name, expected in expected_view.items():
             if getattr(view, name) != expected:
                 yield f"{view.name}: {name} {getattr(view, name)}, the log has {expected}"
 
 
-def _expected_view(name: str, models: Sequence[ModelRecord], *, share: float) -> dict[str, Any]:
+def _expected_view(
+    name: str, models: Sequence[ModelRecord], *, quarantined: Collection[str], share: float
+) -> dict[str, Any]:
     """Return the expected fields of a player view, given the models of the player."""
     generations = [0, *(model.manifest.get("generation", 0) for model in models)]
     resets = [i for i, step in enumerate(np.diff(generations)) if step]
     decisions = np.maximum.accumulate([0, *(model.decisions for model in models)])[1:]
     return {
-        "models": tuple(f"{name}@{number}" for number in range(1, len(models) + 1)),
+        "models": tuple(
+            x for x in (f"{name}@{number}" for number in range(1, len(models) + 1)) if x not in quarantined
+        ),
         "live": f"{name}@{len(models)}+",
         "generation_starts": (0, *(i + 1 for i in resets)),
         "generation_start_decisions": int(decisions[resets[-1]]) if resets else 0,
