@@ -19,7 +19,7 @@ demo: install
 test: install lint types docs
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --max-worker-restart 0 --dist loadfile --no-loadscope-reorder
 
-# A number of faults (FAULTS) per kind of process, drawn by a seed (SEED); prints the table of benchmarks/results/chaos.md.
+# A number of faults (FAULTS) per kind of process, drawn by a seed (SEED); the table is that of benchmarks/results/chaos-0.1.0.md.
 chaos: install
 	cd benchmarks && $(abspath $(BIN))/python -m chaos $(FAULTS) --seed $(SEED)
 	cd benchmarks && $(abspath $(BIN))/python -m chaos 5 --seed $(SEED) --rules
