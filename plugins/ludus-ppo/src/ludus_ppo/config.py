@@ -113,6 +113,12 @@ class PPOConfig(TrainerOptions):
         at_least(1.0),
         help="passes over a batch; ≥ 1; 1.2: a fifth of it is used twice; the papers' reuse is 1.0 to 1.2",
     )
+    activation_mb: int = option(
+        0,
+        whole(0, 2**30),
+        help="MiB for the activations of a gradient step, which is computed in parts where it needs more; 0: a "
+        "sixteenth of the device's memory, from 256 to 4096 MiB",
+    )
     target_kl: float = option(0.0, at_least(0.0), help="no further pass once approx_kl exceeds this, in nats; 0: off")
 
     precision: str = option(

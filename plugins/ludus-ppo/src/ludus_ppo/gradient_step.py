@@ -20,6 +20,7 @@ from ludus_ppo.compiling import Compilable
 from ludus_ppo.config import PPOConfig
 from ludus_ppo.distributions import Distribution
 from ludus_ppo.loss_terms import LossTerm, PolicyOutputs
+from ludus_ppo.micro_batches import Parts
 from ludus_ppo.minibatches import Minibatch, evaluate
 from ludus_ppo.networks import ActorCritic
 from ludus_ppo.numerics import Numerics
@@ -98,10 +99,24 @@ class GradientStep:
             return StepSettings(*torch.tensor(values, device=self._numerics.device).unbind())
         return StepSettings(*values)
 
-    def __call__(self, minibatch: Minibatch, settings: StepSettings, group: Group) -> _Metrics:
-        """Make one step, together with the other processes of the group, and return its metrics."""
+    def __call__(self, parts: Parts, settings: StepSettings, group: Group) -> _Metrics:
+        """Make one step, together with the other processes of the group, and return its metrics.
+
+        Args:
+            parts: The minibatch.
+            settings: Scheduled values.
+            group: Process group of the trainer.
+        """
+        if len(parts.indices) > 1:
+            return self._step_in_parts(parts, settings, group)
+        (minibatch,) = parts.take()
         inputs = _StepInputs(minibatch, settings, group)
         return self._graphed_step(inputs) if self._is_graphed(inputs) else self._step(inputs)
+
+    def evaluate(self, minibatch: Minibatch) -> list[Tensor]:
+        """Return what the losses of a minibatch depend on, with its graph."""
+        outputs = self._evaluate(minibatch)
+        return [outputs.log_prob, outputs.entropy, *outputs.values.values()]
 
     def _is_graphed(self, inputs: _StepInputs) -> bool:
         """Return whether a step runs as a CUDA graph: alone, and with a size that recurs."""
@@ -109,18 +124,32 @@ class GradientStep:
         return self._numerics.graphed and inputs.group.size == 1 and not recurrent and rows % size_unit(rows) == 0
 
     def _step(self, inputs: _StepInputs) -> _Metrics:
-        metrics = self._losses.run(partial(self._backward, inputs))
-        mean_gradients(inputs.group, self._parameters, weight=inputs.minibatch.num_rows)
-        metrics["grad_norm"] = self._optimizer.step(
-            learning_rate=inputs.settings.learning_rate, max_norm=self._config.max_grad_norm
-        )
-        return metrics
-
-    def _backward(self, inputs: _StepInputs, compute_losses: _LossFunction) -> _Metrics:
         self._optimizer.zero_grad()
+        metrics = self._losses.run(partial(self._backward, inputs, 1.0))
+        return metrics | self._apply_gradients(inputs.settings, inputs.group, rows=inputs.minibatch.num_rows)
+
+    def _step_in_parts(self, parts: Parts, settings: StepSettings, group: Group) -> _Metrics:
+        """Make a step whose gradient and metrics are the means over the parts, weighted by their rows."""
+        self._optimizer.zero_grad()
+        means: _Metrics = {}
+        rows = parts.num_rows
+        for minibatch in parts.take():
+            share = minibatch.num_rows / rows
+            inputs = _StepInputs(minibatch, settings, group)
+            for name, metric in self._losses.run(partial(self._backward, inputs, share)).items():
+                means[name] = means[name] + share * metric if name in means else share * metric
+        return means | self._apply_gradients(settings, group, rows=rows)
+
+    def _apply_gradients(self, settings: StepSettings, group: Group, *, rows: int) -> _Metrics:
+        mean_gradients(group, self._parameters, weight=rows)
+        norm = self._optimizer.step(learning_rate=settings.learning_rate, max_norm=self._config.max_grad_norm)
+        return {"grad_norm": norm}
+
+    def _backward(self, inputs: _StepInputs, share: float, compute_losses: _LossFunction) -> _Metrics:
+        """Add the gradient of a share of the loss to those of the parameters."""
         settings = inputs.settings
         loss, metrics = compute_losses(inputs.minibatch, settings.clip_epsilon, settings.ent_coef)
-        torch.autograd.backward(loss)
+        torch.autograd.backward(loss if share == 1.0 else loss * share)
         return metrics
 
     def _compute_losses(

@@ -41,8 +41,9 @@ class LossTerm(Protocol):
     def __call__(self, minibatch: Minibatch, outputs: PolicyOutputs) -> tuple[Tensor, Mapping[str, Tensor]]:
         """Return the weighted loss ``[]`` and metrics ``[]`` by name.
 
-        Called once per gradient step, within the autocast context of the trainer, which reports the means of the
-        metrics over an update. Metrics must have no gradient.
+        Called once per gradient step, or once for each of its parts where it would need more memory than it may take,
+        within the autocast context of the trainer, which reports the means of the metrics over an update. Metrics must
+        have no gradient.
 
         Args:
             minibatch: The rows of the gradient step.

@@ -67,6 +67,9 @@ class MinibatchSource(Protocol):
     def take(self, index: np.ndarray) -> Minibatch:
         """Return copies of the rows of a minibatch, on the device."""
 
+    def num_rows_read(self, index: np.ndarray) -> int:
+        """Return how many rows the network reads for a minibatch: all entries of segments, where it is recurrent."""
+
     def entries(self, index: np.ndarray) -> np.ndarray:
         """Return the entry t · N + segment of every row of a minibatch, ``[n] int64``."""
 

@@ -10,7 +10,8 @@ from attrs import frozen
 from ludus.group import Group
 from torch import Tensor
 
-from ludus_ppo.minibatches import Minibatch, MinibatchSource
+from ludus_ppo.micro_batches import Parts
+from ludus_ppo.minibatches import MinibatchSource
 
 
 @frozen(kw_only=True)
@@ -30,8 +31,9 @@ class PassesResult:
 
 def run_passes(
     source: MinibatchSource,
-    step: Callable[[Minibatch], dict[str, Tensor]],
+    step: Callable[[Parts], dict[str, Tensor]],
     *,
+    divide: Callable[[MinibatchSource, np.ndarray], list[np.ndarray]],
     epochs: float,
     num_minibatches: int,
     target_kl: float,
@@ -42,7 +44,8 @@ def run_passes(
 
     Args:
         source: The batch.
-        step: Makes one gradient step and returns its metrics.
+        step: Makes one gradient step from the parts of a minibatch and returns its metrics.
+        divide: Returns the indices of the parts of a minibatch.
         epochs: Passes, ≥ 1. The last one of a fractional number draws a share of the batch.
         num_minibatches: Minibatches per pass, ≥ 1.
         target_kl: Stop after a pass whose mean `approx_kl` exceeds this, in nats; 0: never.
@@ -54,9 +57,9 @@ def run_passes(
     for share in _pass_shares(epochs):
         pass_steps, pass_samples = [], 0
         for index in _draw(source, rng, count=max(1, round(share * num_minibatches)), share=share, group=group):
-            minibatch = source.take(index)
-            pass_steps.append(step(minibatch))
-            pass_samples += minibatch.num_rows
+            parts = Parts(source, divide(source, index))
+            pass_steps.append(step(parts))
+            pass_samples += parts.num_rows
         steps += pass_steps
         samples += pass_samples
         if target_kl and not _mean_kl(pass_steps, pass_samples, group) <= target_kl:

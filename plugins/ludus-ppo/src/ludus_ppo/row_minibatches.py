@@ -62,6 +62,10 @@ class RowMinibatches:
         bounds = np.arange(1, count) * (order.size // unit) // count * unit
         return np.split(order, bounds)
 
+    def num_rows_read(self, index: np.ndarray) -> int:
+        """Return the number of rows; see `MinibatchSource.num_rows_read`."""
+        return len(index)
+
     def entries(self, index: np.ndarray) -> np.ndarray:
         """Return the index itself; see `MinibatchSource.entries`."""
         return index

@@ -54,6 +54,10 @@ class SegmentMinibatches:
         order = order[: max(1, int(np.searchsorted(decisions, share * decisions[-1])) + 1)]
         return np.array_split(order, min(count, order.size))
 
+    def num_rows_read(self, index: np.ndarray) -> int:
+        """Return the number of entries of these segments; see `MinibatchSource.num_rows_read`."""
+        return len(index) * len(self._trainable)
+
     def entries(self, index: np.ndarray) -> np.ndarray:
         """Return the trainable entries of these segments, in the order of `take`; see `MinibatchSource.entries`."""
         step, column = np.nonzero(self._trainable[:, index])

@@ -22,6 +22,7 @@ from ludus.network import (
     update_statistics,
 )
 from ludus.segment import SegmentBatch
+from ludus_torch.activation_memory import memory_budget
 from ludus_torch.adam import Adam
 from torch import Tensor, nn
 
@@ -31,7 +32,8 @@ from ludus_ppo.config import PPOConfig
 from ludus_ppo.distributions import Distribution
 from ludus_ppo.gradient_step import GradientStep
 from ludus_ppo.loss_terms import LossTerm
-from ludus_ppo.minibatches import Minibatch, MinibatchSource, evaluate, has_observation
+from ludus_ppo.micro_batches import MicroBatches, Parts
+from ludus_ppo.minibatches import MinibatchSource, evaluate, has_observation
 from ludus_ppo.networks import ActorCritic
 from ludus_ppo.numerics import Numerics
 from ludus_ppo.passes import PassesResult, run_passes
@@ -88,6 +90,8 @@ class PPOTrainer:
             loss_terms=tuple(loss_terms.values()),
             numerics=self._numerics,
         )
+        budget = memory_budget(config.activation_mb, self._numerics.device)
+        self._micro_batches = MicroBatches(budget, self._gradient_step.evaluate)
         self._state = {"seed": torch.tensor(seed), "updates": torch.tensor(0), **optimizer.state}
         self._state |= modules.state_dict()
         if config.normalize_value:
@@ -204,12 +208,13 @@ class PPOTrainer:
     def _run_passes(self, source: MinibatchSource, schedule: ScheduleValues) -> PassesResult:
         settings = self._gradient_step.settings(schedule)
 
-        def step(minibatch: Minibatch) -> dict[str, Tensor]:
-            return self._gradient_step(minibatch, settings, self._group)
+        def step(parts: Parts) -> dict[str, Tensor]:
+            return self._gradient_step(parts, settings, self._group)
 
         return run_passes(
             source,
             step,
+            divide=self._micro_batches.divide,
             epochs=self._config.epochs,
             num_minibatches=self._config.num_minibatches,
             target_kl=self._config.target_kl,
