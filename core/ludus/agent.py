@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
 import numpy as np
+from attrs import frozen
 
 from ludus.environment import EnvironmentSpec, Leaves
+from ludus.errors import ContractError
 from ludus.spaces import random_actions
 
-__all__ = ["Agent", "EvaluatingAgent", "RandomAgent", "grow_states"]
+__all__ = ["Agent", "BuiltinAgent", "EvaluatingAgent", "RandomAgent", "builtin_bots", "grow_states"]
 
 
 class Agent(Protocol):
@@ -90,6 +93,45 @@ class RandomAgent:
 
     def reset(self, seat_ids: np.ndarray) -> None:
         """Do nothing; the agent has no state."""
+
+
+@frozen
+class BuiltinAgent:
+    """A built-in bot of the environment as an agent, which never decides.
+
+    Matches that include it are started with its name in `Scenario.builtin`, so that the environment fills its seats.
+
+    Args:
+        name: Name of the bot, one of `Role.builtin`.
+    """
+
+    name: str
+
+    def act(
+        self,
+        observation: Leaves,  # noqa: ARG002 - see `Agent`
+        *,
+        action_mask: np.ndarray | None,  # noqa: ARG002
+        seat_ids: np.ndarray,  # noqa: ARG002
+        rng: np.random.Generator,  # noqa: ARG002
+    ) -> np.ndarray:
+        """Raise an error.
+
+        Raises:
+            ContractError: Always.
+        """
+        raise ContractError(
+            f"the built-in bot {self.name!r} plays inside the environment; start its matches with Scenario.builtin"
+        )
+
+    def reset(self, seat_ids: np.ndarray) -> None:
+        """Do nothing; the environment starts its bots."""
+
+
+def builtin_bots(agents: Sequence[Agent]) -> tuple[str, ...]:
+    """Return `Scenario.builtin` for a match between agents, one per seat; empty if none of them is a built-in bot."""
+    names = tuple(agent.name if isinstance(agent, BuiltinAgent) else "" for agent in agents)
+    return names if any(names) else ()
 
 
 def grow_states(states: np.ndarray, seat_ids: np.ndarray) -> np.ndarray:

@@ -15,7 +15,8 @@ others continue. A match that has ended and is not reset is idle: no seat acts, 
 again. A running match may be reset too; it is then discarded.
 
 Turn-based, simultaneous and asynchronous games differ only in which seats are `acting` on a tick of a running match:
-exactly one seat, at least one seat, or any subset, which may be empty for some ticks.
+exactly one seat, at least one seat, or any subset, which may be empty for some ticks. In a match with built-in bots
+no seat acts on the ticks on which only bots move.
 
 A seat may end before its match, in roles with `Role.seat_endings`. It does not act again in that match, and its last
 decision gets the rewards up to and including the tick on which it ends. A *terminated* seat never bootstraps; a
@@ -35,6 +36,7 @@ from attrs.validators import deep_iterable
 
 from ludus import option
 from ludus.errors import ContractError
+from ludus.scenario import Scenario, checked_scenarios
 
 if TYPE_CHECKING:
     import numpy as np
@@ -59,46 +61,6 @@ Leaves: TypeAlias = "dict[str, np.ndarray]"
 
 
 @frozen(kw_only=True)
-class Scenario:
-    """A named start state or modifier with its parameters."""
-
-    name: str = field(default="default", validator=option.name())
-    parameters: Mapping[str, float] = field(factory=dict)
-
-
-def checked_scenarios(
-    scenarios: Sequence[Scenario] | None, count: int, *, known: Mapping[str, Collection[str] | None]
-) -> Sequence[Scenario]:
-    """Validate the scenarios given to `Environment.reset` and return them; an empty sequence means all default.
-
-    Args:
-        scenarios: Argument of `reset`.
-        count: Number of matches that start.
-        known: Parameter names of each scenario besides ``"default"``; None where they are not known here.
-
-    Raises:
-        ContractError: A scenario or parameter is unknown, or their number is wrong.
-    """
-    if scenarios is not None and len(scenarios) != count:
-        raise ContractError(f"expected one scenario for each of {count} matches, got {len(scenarios)}")
-    for scenario in scenarios or ():
-        _check_scenario(scenario, known)
-    return scenarios or ()
-
-
-def _check_scenario(scenario: Scenario, known: Mapping[str, Collection[str] | None]) -> None:
-    if scenario.name != "default" and scenario.name not in known:
-        raise ContractError(f"unknown scenario {scenario.name!r}; there are {', '.join(('default', *known))}")
-    accepted = known.get(scenario.name, ())
-    if accepted is None:
-        return
-    for name in scenario.parameters:
-        if name not in accepted:
-            takes = f"the parameters {', '.join(accepted)}" if accepted else "no parameters"
-            raise ContractError(f"scenario {scenario.name} takes {takes}; got {name!r}")
-
-
-@frozen(kw_only=True)
 class Role:
     """A kind of participant with its own spaces.
 
@@ -116,6 +78,7 @@ class Role:
         statistics: Names of the statistics of a seat, see `RoleTick.statistics`.
         guidance: Reward parts whose weight falls linearly to 0 over the run [AET §3.2.4], unless interfaces fade them.
         seat_names: Name of each seat in messages, such as that of an agent of a library; empty: numbers only.
+        builtin: Names of the built-in bots that can fill seats of this role, see `EnvironmentSpec.builtin`.
     """
 
     name: str = field(validator=option.name())
@@ -128,6 +91,7 @@ class Role:
     statistics: tuple[str, ...] = field(default=(), validator=deep_iterable(option.name()))
     guidance: tuple[str, ...] = ()
     seat_names: tuple[str, ...] = ()
+    builtin: tuple[str, ...] = field(default=(), validator=deep_iterable(option.name()))
 
     def __attrs_post_init__(self) -> None:
         if self.labels_used is None:
@@ -197,6 +161,16 @@ class EnvironmentSpec:
     def seats(self) -> tuple[Seat, ...]:
         """Return all seats in their fixed order: role by role."""
         return tuple(Seat(role.name, i, team) for role in self.roles for i, team in enumerate(role.teams))
+
+    @property
+    def builtin(self) -> tuple[tuple[str, ...], ...]:
+        """Return the names of the built-in bots of every seat.
+
+        A built-in bot is a part of the game that plays a seat, such as the computer opponent of a video game. A match
+        has bots where `Scenario.builtin` names them. Their seats never act and get rewards as all seats do. On ticks on
+        which only bots move, no seat acts.
+        """
+        return tuple(role.builtin for role in self.roles for _ in role.teams)
 
     @property
     def num_teams(self) -> int:

@@ -117,6 +117,7 @@ def test_a_valid_file_passes(path):
         "configuration",
         "environment dummy-count",
         "environment dummy-count",
+        "environment dummy-count",
         "player main",
         "player main",
         "anchor perfect",
@@ -231,7 +232,7 @@ def test_an_environment_whose_factory_fails_is_a_finding(path, monkeypatch):
     assert line.startswith("environment dummy-count: environment 'dummy-count' failed: ZeroDivisionError: division")
 
 
-@pytest.mark.parametrize("steps", [3, 66])
+@pytest.mark.parametrize("steps", [3, 75])
 def test_an_environment_that_crashes_is_a_finding(path, monkeypatch, steps):
     """The findings have the line of code, and do not recommend `ludus check`."""
     left = list(range(steps))

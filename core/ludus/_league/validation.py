@@ -63,6 +63,11 @@ def _check_scenario(scenario: Any, spec: EnvironmentSpec | None) -> None:
     elif not isinstance(scenario, Scenario) or scenario.name not in ("default", *spec.scenarios):
         known = ", ".join(("default", *spec.scenarios))
         raise ContractError(f"next_fixture chose {_shown(scenario)}; {spec.name} has the scenarios {known}")
+    if scenario.builtin:
+        raise ContractError(
+            f"next_fixture chose a scenario with the built-in bots {_shown(scenario.builtin)}; expected none, and an "
+            "anchor of the agent builtin as opponent"
+        )
     for name, value in scenario.parameters.items():
         if not isinstance(value, int | float) or not math.isfinite(value):
             raise ContractError(f"scenario {scenario.name}: {name} is {_shown(value)}; expected a finite Python number")

@@ -24,7 +24,7 @@ from ludus._config.sections import (
 from ludus._plugins.error_wrapping import wrap_errors
 from ludus._plugins.manager import Plugins
 from ludus.activity import MAKING_GAMES, report_activity
-from ludus.agent import Agent
+from ludus.agent import Agent, BuiltinAgent
 from ludus.algorithm import Algorithm, AlgorithmContext
 from ludus.environment import Environment, EnvironmentSpec, Role
 from ludus.errors import ConfigError, ContractError, LudusError, UnsupportedNetwork
@@ -141,7 +141,7 @@ def make_wrapped_agent(
         table: Prefix of the tables of the components in the configuration, for messages.
 
     Raises:
-        ConfigError: The agent does not play this environment, or an option is wrong.
+        ConfigError: The agent does not play this environment, an option is wrong, or a built-in bot has interfaces.
         ContractError: An interface cannot work on these spaces.
         PluginError: A factory raised.
     """
@@ -150,7 +150,11 @@ def make_wrapped_agent(
     interface = make_interfaces(interfaces, table)
     with wrap_errors(_describe(*interfaces)):
         inner = bind_spec(spec, role, interface)
-    return wrap_agent(make_agent(agent, inner, role), interface)
+    inner_agent = make_agent(agent, inner, role)
+    if isinstance(inner_agent, BuiltinAgent):
+        names = ", ".join(repr(component.name) for component in interfaces)
+        raise ConfigError(f"{table}interfaces: expected none, as the environment plays its built-in bots, got {names}")
+    return wrap_agent(inner_agent, interface)
 
 
 def anchor_roles(anchor: AnchorConfig, spec: EnvironmentSpec) -> list[str]:

@@ -24,10 +24,11 @@ from ludus._run.factories import (
     player_role,
 )
 from ludus._run.worker_plan import service_name
-from ludus._sampling.actors import AgentActor, LiveActor, PolicyAgent
+from ludus._sampling.actors import LiveActor, PolicyAgent, make_agent_actor
 from ludus._sampling.opponents import ActorCache, StackActor
 from ludus._sampling.recorder import Recorder
 from ludus._sampling.sampler import Sampler
+from ludus._sampling.seats import Actor
 from ludus._sampling.segment_layout import SegmentLayout
 from ludus._seeding import generator, seed_for
 from ludus._store.model_files import load_arrays, load_manifest
@@ -149,8 +150,8 @@ def make_actor_cache(run: RunContext, worker: str, spec: EnvironmentSpec, rows: 
     config, num_seats = run.config, rows * len(spec.seats)
     rng = generator(config.run.seed, worker, "opponents", run.session)
 
-    def make_anchor(participant: str, role: str) -> AgentActor:
-        return AgentActor(make_anchor_agent(config, participant, role, spec), rng)
+    def make_anchor(participant: str, role: str) -> Actor:
+        return make_agent_actor(make_anchor_agent(config, participant, role, spec), rng)
 
     def make_stack(player: str) -> StackActor:
         components = run.player_components(player, spec, _service_endpoint(run, worker, player))

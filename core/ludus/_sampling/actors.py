@@ -10,8 +10,8 @@ import numpy as np
 from attrs import define, field
 
 from ludus._sampling.recorder import Recorder
-from ludus._sampling.seats import SeatRewards, Seats
-from ludus.agent import Agent, EvaluatingAgent
+from ludus._sampling.seats import BuiltinActor, SeatRewards, Seats
+from ludus.agent import Agent, BuiltinAgent, EvaluatingAgent
 from ludus.algorithm import BoundedPolicy, Decision, Policy, PolicyInput, Weights
 from ludus.environment import Leaves
 from ludus.errors import ContractError
@@ -56,6 +56,16 @@ class AgentActor:
 
     def end_seats(self, seats: Seats, rewards: SeatRewards, *, terminated: np.ndarray, truncated: np.ndarray) -> None:
         """Do nothing: nothing is recorded."""
+
+
+def make_agent_actor(agent: Agent, rng: np.random.Generator) -> AgentActor | BuiltinActor:
+    """Return the actor of an agent.
+
+    Args:
+        agent: The agent.
+        rng: Randomness of its actions.
+    """
+    return BuiltinActor(agent.name) if isinstance(agent, BuiltinAgent) else AgentActor(agent, rng)
 
 
 @define(eq=False)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from ludus._sampling.actors import AgentActor
+from ludus._sampling.actors import make_agent_actor
 from ludus._sampling.fixture_scheduling import ResolveSeat
 from ludus._sampling.match_engine import MatchEngine
 from ludus.agent import Agent
@@ -89,7 +89,7 @@ def play_matches(
         ``returns [n, seats] float32``, the sum of each seat's rewards.
     """
     rng, seats = np.random.default_rng(seed), tuple(map(str, range(len(environment.spec.seats))))
-    actors = {id(agent): AgentActor(agent, rng) for seating in seatings for agent in seating}
+    actors = {id(agent): make_agent_actor(agent, rng) for seating in seatings for agent in seating}
     start = scenario or Scenario()
     fixtures = [
         Fixture(id=i, kind="eval", player="", participants=seats, seed=seed, matches=matches, reason="", scenario=start)

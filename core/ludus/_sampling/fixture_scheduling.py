@@ -14,8 +14,9 @@ from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
 import numpy as np
+from attrs import evolve
 
-from ludus._sampling.seats import Actor
+from ludus._sampling.seats import Actor, BuiltinActor
 from ludus._seeding import match_seeds
 from ludus.environment import Scenario
 from ludus.errors import DamagedFileError
@@ -48,12 +49,19 @@ class Seating:
         self._lane_actor_index = np.full((lanes, seats), -1, np.int64)
         self._lane_slots = np.zeros((lanes, seats), np.int64)
 
-    def assign_lane(self, lane: int, fixture: Fixture) -> None:
-        """Seat the participants of a fixture in the coming matches of a lane."""
-        for seat in range(len(fixture.participants)):
+    def assign_lane(self, lane: int, fixture: Fixture) -> tuple[str, ...]:
+        """Seat the participants of a fixture in the coming matches of a lane; return the built-in bots of all seats.
+
+        They are `Scenario.builtin` of the matches.
+        """
+        builtin = [""] * len(fixture.participants)
+        for seat in range(len(builtin)):
             actor, slot = self._resolve(fixture, seat)
+            if isinstance(actor, BuiltinActor):
+                builtin[seat] = actor.name
             # at once, since `resolve` of the next seat reads `slots_in_use`
             self._lane_actor_index[lane, seat], self._lane_slots[lane, seat] = self._add(actor), slot
+        return tuple(builtin) if any(builtin) else ()
 
     def start_matches(self, indices: np.ndarray, lanes: np.ndarray) -> None:
         """Seat the participants of lanes ``[n]`` in matches ``[n]``."""
@@ -181,11 +189,12 @@ class FixtureScheduler:
             indices = indices[count:]
 
     def _start_fixture(self, lane: int, fixture: Fixture) -> None:
-        self._seating.assign_lane(lane, fixture)
+        builtin = self._seating.assign_lane(lane, fixture)
         self.num_started_fixtures += 1
         self._lane_fixture_ids[lane], self._lane_seeds[lane] = fixture.id, fixture.seed
         self._lane_next_numbers[lane], self._lane_matches_left[lane] = 0, fixture.matches
-        self._lane_scenarios[lane] = None if fixture.scenario.name == "default" else fixture.scenario
+        is_default = fixture.scenario.name == "default" and not builtin
+        self._lane_scenarios[lane] = None if is_default else evolve(fixture.scenario, builtin=builtin)
 
     def seeds(self, indices: np.ndarray) -> np.ndarray:
         """Return the seeds ``[n] uint64`` of the matches at these indices."""

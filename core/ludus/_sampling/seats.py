@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Protocol
 
 import numpy as np
-from attrs import define, field
+from attrs import define, field, frozen
 
 from ludus.environment import RoleTick
+from ludus.errors import ContractError
 
 
 @define(eq=False)
@@ -99,6 +100,34 @@ class Actor(Protocol):
 
     def end_seats(self, seats: Seats, rewards: SeatRewards, *, terminated: np.ndarray, truncated: np.ndarray) -> None:
         """Finish seats that ended, with their match or before it: ``terminated [n] bool`` or ``truncated [n] bool``."""
+
+
+@frozen
+class BuiltinActor:
+    """The actor of a built-in bot: the environment fills its seats by itself.
+
+    Args:
+        name: Name of the bot.
+    """
+
+    name: str
+
+    def start_matches(self, seat_ids: np.ndarray) -> None:
+        """Do nothing: the environment starts its bots."""
+
+    def act(self, seats: Seats, rewards: SeatRewards) -> np.ndarray:  # noqa: ARG002 - see `Actor`
+        """Raise an error: a seat of a bot never acts.
+
+        Raises:
+            ContractError: Always.
+        """
+        match = int(seats.match_indices[0])
+        raise ContractError(
+            f"a seat of the built-in bot {self.name!r} acts in match {match}; expected that it never acts"
+        )
+
+    def end_seats(self, seats: Seats, rewards: SeatRewards, *, terminated: np.ndarray, truncated: np.ndarray) -> None:
+        """Do nothing: nothing is recorded."""
 
 
 class ValueObserver(Actor, Protocol):

@@ -61,6 +61,7 @@ def check_environment(
     checks.check_batch_size(ticks)
     checks.check_partial_reset()
     checks.check_scenarios()
+    checks.check_builtin_bots()
     check_illegal_action(checks)
     if spec.symmetric:
         checks.check_symmetry(ticks)

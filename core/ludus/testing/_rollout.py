@@ -20,7 +20,7 @@ from attrs import define, field, frozen
 
 from ludus import _seeding
 from ludus.component import Component
-from ludus.environment import Environment, EnvironmentSpec, Role, Tick
+from ludus.environment import Environment, EnvironmentSpec, Role, Scenario, Tick
 from ludus.errors import ContractError
 from ludus.spaces import action_width, label_sizes, random_actions
 
@@ -94,6 +94,7 @@ class Rollout:
         sequences: Number of the sequence of each match index.
         choose: Function that returns the actions.
         check: Called with each tick; None: no check.
+        scenario: Scenario of all matches; None: the default one.
     """
 
     environment: Environment
@@ -101,6 +102,7 @@ class Rollout:
     sequences: Sequence[int]
     choose: SeededActions
     check: TickCheck | None = None
+    scenario: Scenario | None = None
     tick: Tick = field(init=False)
     match_numbers: list[int] = field(init=False)
     match_ticks: list[int] = field(init=False)
@@ -111,7 +113,7 @@ class Rollout:
         count = len(self.sequences)
         self.match_numbers, self.match_ticks, self._idle_ticks = [0] * count, [0] * count, [0] * count
         self._idle = np.zeros(count, bool)
-        self.tick = self.environment.reset(self.seeds())
+        self.tick = self.environment.reset(self.seeds(), scenarios=self._scenarios(count))
         self._check_tick(np.arange(count))
 
     def seeds(self) -> np.ndarray:
@@ -144,8 +146,12 @@ class Rollout:
             self.match_numbers[match] += 1
             self.match_ticks[match] = self._idle_ticks[match] = 0
         self._idle[indices] = False
-        self.tick = self.environment.reset(self.seeds()[indices], indices=indices)
+        scenarios = self._scenarios(len(indices))
+        self.tick = self.environment.reset(self.seeds()[indices], indices=indices, scenarios=scenarios)
         self._check_tick(indices)
+
+    def _scenarios(self, count: int) -> list[Scenario] | None:
+        return None if self.scenario is None else [self.scenario] * count
 
     def record(self, steps: int) -> list[TickArrays]:
         """Return the current tick and that after each of `steps` steps."""

@@ -13,6 +13,7 @@ from attrs import field, frozen
 from ludus.component import Component
 from ludus.environment import Environment, EnvironmentSpec, Scenario
 from ludus.errors import ContractError
+from ludus.testing._builtin_bots import bot_scenarios
 from ludus.testing._errors import fail_environment, rejects
 from ludus.testing._rollout import (
     Rollout,
@@ -65,10 +66,16 @@ class RolloutChecks:
         *,
         choose: SeededActions | None = None,
         check: TickCheck | None = None,
+        scenario: Scenario | None = None,
     ) -> Rollout:
         """Start a rollout with the seed and, unless others are given, the actions of these checks."""
         return Rollout(
-            environment=environment, seed=self.seed, sequences=sequences, choose=choose or self.choose, check=check
+            environment=environment,
+            seed=self.seed,
+            sequences=sequences,
+            choose=choose or self.choose,
+            check=check,
+            scenario=scenario,
         )
 
     def require_equal(
@@ -107,8 +114,30 @@ class RolloutChecks:
         checker.finish()
         return ticks
 
-    def _tick_checker(self) -> TickChecker:
-        return TickChecker(spec=self.spec, num_matches=len(SEQUENCES), max_idle_ticks=self.max_idle_ticks)
+    def _tick_checker(self, *, is_bot: np.ndarray | None = None) -> TickChecker:
+        num_matches, idle = len(SEQUENCES), self.max_idle_ticks
+        return TickChecker(spec=self.spec, num_matches=num_matches, max_idle_ticks=idle, is_bot=is_bot)
+
+    def check_builtin_bots(self) -> None:
+        """Check matches of every built-in bot, and that unknown bots are rejected."""
+        if not any(self.spec.builtin):
+            return
+        with closing(self.make(len(SEQUENCES))) as environment:
+            for scenario in bot_scenarios(self.spec):
+                self._check_bots(environment, scenario)
+            seeds = np.array([match_seed(self.seed, sequence, 0) for sequence in SEQUENCES])
+            scenario = Scenario(builtin=("no-such-bot",) * len(self.spec.seats))
+            if not rejects(ContractError, environment.reset, seeds, scenarios=[scenario] * len(SEQUENCES)):
+                self.fail("reset accepted the built-in bot 'no-such-bot'; expected ContractError")
+
+    def _check_bots(self, environment: Environment, scenario: Scenario) -> None:
+        """Check that the seats of bots never act, and that their matches depend on seeds and actions only."""
+        checker = self._tick_checker(is_bot=np.array(list(map(bool, scenario.builtin))))
+        ticks = self.start(environment, check=checker, scenario=scenario).record(self.steps)
+        again = self.start(environment, scenario=scenario).record(self.steps)
+        names = ", ".join(dict.fromkeys(filter(None, scenario.builtin)))
+        problem = f"the same seeds and actions do not give the same match of the built-in bot {names} again"
+        self._require_equal_rollouts(ticks, again, problem)
 
     def check_full_reset(self, environment: Environment, expected: list[TickArrays]) -> None:
         """Check that a reset of all matches leaves nothing of earlier matches."""

@@ -11,6 +11,7 @@ from attrs import field, frozen
 
 from ludus._seeding import match_seeds
 from ludus.environment import Environment, Tick
+from ludus.testing._builtin_bots import bot_scenarios
 from ludus.testing._finding import Finding
 from ludus.testing._match_results import MatchResults
 from ludus.testing._repeated_matches import RepeatedMatches, find_ignored_seed, find_indistinct_sides
@@ -21,6 +22,7 @@ from ludus.testing._tick_checks import TickChecker
 _MIN_TICKS = 50
 _ROLLOUT_S = 3.0  # time for more ticks, until enough matches have ended
 _SLOW_RESET_S = 5.0
+_BOT_S = 1.0  # time for the first match with a built-in bot to end
 
 
 def check_run_environment(environment: Environment, seed: int) -> Iterator[str | Finding]:
@@ -46,6 +48,7 @@ def check_run_environment(environment: Environment, seed: int) -> Iterator[str |
     if spec.outcome_rule:
         yield f"outcome: {spec.outcome_rule}"
     yield from spec.notes
+    yield from _check_builtin_bots(environment, seed)
     warn = partial(Finding, "warn", f"environment {spec.name}")
     yield from map(warn, deviations.texts.values())
     yield from map(warn, results.find_one_sided_teams())
@@ -71,6 +74,32 @@ def _play_random_matches(environment: Environment, seed: int, checker: TickCheck
         ticks += 1
     checker.finish()
     return ticks
+
+
+def _check_builtin_bots(environment: Environment, seed: int) -> Iterator[str]:
+    """Play a match of every built-in bot in every team and yield a line for each role that has bots.
+
+    Raises:
+        ContractError: A seat of a bot acts, or a tick breaks the contract.
+    """
+    spec = environment.spec
+    for scenario in bot_scenarios(spec):
+        checker = TickChecker(
+            spec=spec,
+            num_matches=environment.num_matches,
+            max_idle_ticks=MAX_TICKS,
+            warn=lambda _kind, _problem: None,  # was reported for matches without bots
+            is_bot=np.array(list(map(bool, scenario.builtin))),
+        )
+        rollout = start_rollout(environment, seed, checker, scenario=scenario)
+        end_s = time.monotonic() + _BOT_S
+        for _ in range(MAX_TICKS):
+            rollout.step()
+            if (rollout.tick.terminated | rollout.tick.truncated).any() or time.monotonic() > end_s:
+                break
+    for role in spec.roles:
+        if role.builtin:
+            yield f"role {role.name} has the built-in bots {', '.join(role.builtin)}"
 
 
 def _compare_matches(environment: Environment, seed: int, results: MatchResults) -> Iterator[str]:

@@ -25,6 +25,7 @@ from ludus._run.worker_factories import make_live_actor, make_trainer, transfer
 from ludus._sampling.match_engine import MatchEngine
 from ludus._sampling.seats import Actor, SeatRewards, Seats
 from ludus._seeding import generator
+from ludus.agent import BuiltinAgent
 from ludus.algorithm import UpdateResult
 from ludus.errors import ConfigError, ContractError, LudusError
 from ludus.inference import Eager
@@ -49,7 +50,7 @@ if TYPE_CHECKING:
     from ludus._sampling.actors import LiveActor
     from ludus.agent import Agent
     from ludus.algorithm import Algorithm, Decision, Policy, PolicyInput
-    from ludus.environment import Environment, Role, RoleTick
+    from ludus.environment import Environment, Role, RoleTick, Scenario
     from ludus.interface import Interface, SeatView
     from ludus.segment import SegmentBatch
 
@@ -262,11 +263,17 @@ def _describe_metrics(result: UpdateResult) -> str:
     return ", ".join(f"{name} {value:.3g}" for name, value in list(result.metrics.items())[:4])
 
 
-def start_rollout(environment: Environment, seed: int, check: TickCheck | None = None) -> Rollout:
+def start_rollout(
+    environment: Environment, seed: int, check: TickCheck | None = None, *, scenario: Scenario | None = None
+) -> Rollout:
     """Start a rollout with random legal actions."""
-    choose = SeededActions(spec=environment.spec)
     return Rollout(
-        environment=environment, seed=seed, sequences=range(environment.num_matches), choose=choose, check=check
+        environment=environment,
+        seed=seed,
+        sequences=range(environment.num_matches),
+        choose=SeededActions(spec=environment.spec),
+        check=check,
+        scenario=scenario,
     )
 
 
@@ -295,7 +302,8 @@ def check_anchor(anchor: AnchorConfig, environment: Environment, seed: int) -> I
         except LudusError as error:
             refusals.append(error)
             continue
-        check_agent(agent, role, environment, seed)
+        if not isinstance(agent, BuiltinAgent):  # matches of built-in bots are part of the environment's check
+            check_agent(agent, role, environment, seed)
         roles.append(role.name)
     if not roles:
         raise refusals[0]

@@ -52,6 +52,8 @@ def _check_role(spec: EnvironmentSpec, role: Role) -> None:
             fail(spec, f"a Box action space is one-dimensional float32, got {dtype} {shape}", role=role.name)
     elif not sizes or min(sizes) < 1:
         fail(spec, f"expected at least one action label with at least one choice, got {sizes}", role=role.name)
+    if len(set(role.builtin)) < len(role.builtin):
+        fail(spec, f"the built-in bots {', '.join(role.builtin)} are not all different", role=role.name)
     if np.any(getattr(role.action_space, "start", 0)):
         fail(spec, "choices of an action label are counted from 0, without a start", role=role.name)
 

@@ -24,15 +24,18 @@ class TickChecker:
     Args:
         spec: Specification of the environment.
         num_matches: Number of matches B.
-        max_idle_ticks: Consecutive ticks without an acting seat that an asynchronous match may have.
+        max_idle_ticks: Consecutive ticks without an acting seat that an asynchronous match, or one with built-in bots,
+            may have.
         warn: Called with a kind and a problem for deviations with which learners can work: observations beyond the
             bounds of a Box, and final observations that are not shown; None: they break the contract.
+        is_bot: ``[seats] bool``, the seats that built-in bots fill in every match; None: none.
     """
 
     spec: EnvironmentSpec
     num_matches: int
     max_idle_ticks: int
     warn: Callable[[str, str], None] | None = None
+    is_bot: np.ndarray | None = None
     _tick: int = field(init=False, default=0)
     _running: np.ndarray = field(init=False)
     _match_ticks: np.ndarray = field(init=False)  # since the reset of each match
@@ -172,14 +175,20 @@ class TickChecker:
 
     def _check_acting(self, tick: Tick) -> None:
         """Check the number of acting seats, by the declared kind of turn."""
-        count = np.sum([role_tick.acting.sum(axis=1) for role_tick in tick.roles.values()], axis=0)
+        acting = np.concatenate([role_tick.acting for role_tick in tick.roles.values()], axis=1)
+        if self.is_bot is not None:
+            for match, seat in _seats(acting & self.is_bot):
+                self._fail(f"seat {seat} of the match acts, although a built-in bot fills it", match=match)
+        count = acting.sum(axis=1)
         for match in _match_indices(~self._running & (count > 0)):
             self._fail("a seat acts although the match has ended and was not reset", match=match)
         self._idle_ticks = np.where(self._running & (count == 0), self._idle_ticks + 1, 0)
         for match in _match_indices(self._running):
-            if self.spec.turn == "turn-based" and count[match] != 1:
+            if self.is_bot is not None and count[match] == 0:
+                pass  # only bots move
+            elif self.spec.turn == "turn-based" and count[match] != 1:
                 self._fail(f"{count[match]} seats act in a turn-based match; expected exactly one", match=match)
-            if self.spec.turn == "simultaneous" and count[match] == 0:
+            elif self.spec.turn == "simultaneous" and count[match] == 0:
                 self._fail("no seat acts in a running simultaneous match", match=match)
             if self._idle_ticks[match] > self.max_idle_ticks:
                 self._fail(f"no seat has acted for {self._idle_ticks[match]} ticks of a running match", match=match)

@@ -66,14 +66,15 @@ class Copies:
         """Start new matches, see `ludus.environment.Environment.reset`.
 
         Raises:
-            ContractError: The numbers of matches, seeds and scenarios differ, or the game has no such scenario, or the
-                default one is given parameters.
+            ContractError: The numbers of matches, seeds and scenarios differ, or the game has no such scenario or
+                built-in bot, or the default scenario is given parameters.
         """
         chosen = range(self.num_matches) if indices is None else indices.tolist()
         if len(chosen) != len(seeds):
             raise ContractError(f"expected one seed for each of {len(chosen)} matches, got {len(seeds)}")
         known = dict.fromkeys(self.spec.scenarios)  # the game checks the parameters
-        started = checked_scenarios(scenarios, len(chosen), known=known) or [Scenario()] * len(chosen)
+        checked = checked_scenarios(scenarios, len(chosen), known=known, builtin=self.spec.builtin)
+        started = checked or [Scenario()] * len(chosen)
         with self._isolated:
             self._games.reset([MatchStart(*start) for start in zip(chosen, seeds.tolist(), started, strict=True)])
         return self._arrays.tick

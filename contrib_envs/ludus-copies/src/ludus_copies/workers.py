@@ -1,10 +1,10 @@
 """Worker processes that play slices of the matches for `ludus_copies`: both ends of the socket.
 
 A request is one byte: ``s`` for a step, or ``r`` for resets, followed by a length (4 bytes, big endian) and a JSON list
-of [match index in the slice, seed, scenario name, scenario parameters]. The reply is ``.`` after success, or ``!`` and
-an error message up to the end of the stream. While a worker makes games or starts matches, ``+`` and a frame of the
-arguments of `ludus.activity.report_activity` come before the reply, at most once a second. The first message, framed
-like a reset, holds the parameters of the games; the worker replies to it as to a request.
+of [match index in the slice, seed, name, parameters and built-in bots of the scenario]. The reply is ``.`` after
+success, or ``!`` and an error message up to the end of the stream. While a worker makes games or starts matches, ``+``
+and a frame of the arguments of `ludus.activity.report_activity` come before the reply, at most once a second. The first
+message, framed like a reset, holds the parameters of the games; the worker replies to it as to a request.
 """
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ class _Worker:
 
     def send_reset(self, starts: Sequence[MatchStart]) -> None:
         """Send a request for new matches."""
-        starts_json = [(s.index - self.low, s.seed, s.scenario.name, dict(s.scenario.parameters)) for s in starts]
+        starts_json = [(start.index - self.low, start.seed, *_scenario_fields(start.scenario)) for start in starts]
         self.send(b"r" + _frame(starts_json))
 
     def wait(self) -> None:
@@ -249,7 +249,7 @@ def serve(*, descriptor: int, memory: int) -> None:
                     games.step()
                 else:
                     games.reset(
-                        [MatchStart(index, seed, _scenario(*rest)) for index, seed, *rest in _read_json(stream)]
+                        [MatchStart(index, seed, _scenario(*fields)) for index, seed, *fields in _read_json(stream)]
                     )
                 near.sendall(b".")
         except Exception as error:  # noqa: BLE001  the other end reports any error of the game
@@ -273,8 +273,12 @@ def _read_json(stream: Any) -> Any:
     return json.loads(stream.read(int.from_bytes(stream.read(4), "big")))
 
 
-def _scenario(name: str, parameters: dict[str, float]) -> Scenario:
-    return Scenario(name=name, parameters=parameters)
+def _scenario_fields(scenario: Scenario) -> tuple[str, dict[str, float], tuple[str, ...]]:
+    return scenario.name, dict(scenario.parameters), scenario.builtin
+
+
+def _scenario(name: str, parameters: dict[str, float], builtin: list[str]) -> Scenario:
+    return Scenario(name=name, parameters=parameters, builtin=tuple(builtin))
 
 
 def _make_games(order: dict[str, Any], memory: int) -> GameBatch:

@@ -11,6 +11,7 @@ from ludus_copies import MatchArrays, fold_seed, wrap
 from pettingzoo import AECEnv, ParallelEnv
 
 from ludus_pettingzoo.answers import RESET, STEP, find_problem, find_unknown_agent
+from ludus_pettingzoo.bots import NO_BOTS, read_builtin, reset_options
 from ludus_pettingzoo.config import PettingZooConfig
 from ludus_pettingzoo.environment import make_pettingzoo, remove_checks
 from ludus_pettingzoo.match import MatchState
@@ -37,6 +38,7 @@ def make_game(**options: Any) -> AecGame | ParallelGame:
     try:
         agents = {agent: read_spaces(env, agent, config.mask_key) for agent in possible}
         infos = _reset_infos(env, possible)
+        builtin = read_builtin(env, list(agents))
     except ContractError as error:
         raise ContractError(f"game {config.id!r}: {error}") from error
     given = _read_teams(config.teams, env, agents, infos) if isinstance(config.teams, str) else None
@@ -49,6 +51,7 @@ def make_game(**options: Any) -> AecGame | ParallelGame:
         statistics=tuple(config.statistics),
         privileged=None if state is None else state.space,
         channels=config.channels,
+        builtin=builtin,
     )
     match = MatchState(
         config,
@@ -126,6 +129,7 @@ class AecGame:
         self._env = env
         self._match = match
         self._rewards_by_last = True  # until the game has set rewards
+        self._bots = NO_BOTS
 
     @property
     def spec(self) -> EnvironmentSpec:
@@ -141,9 +145,10 @@ class AecGame:
         """Store the arrays of the match."""
         self._match.bind(arrays)
 
-    def reset(self, seed: int, scenario: Scenario) -> None:  # noqa: ARG002  there is only the default
-        """Start a match."""
-        self._env.reset(seed=fold_seed(seed))
+    def reset(self, seed: int, scenario: Scenario) -> None:
+        """Start a match; of the scenario only the built-in bots count."""
+        self._bots = self._match.bots(scenario.builtin)
+        self._env.reset(seed=fold_seed(seed), **reset_options(self._bots))
         self._match.start()
         try:
             self._select()
@@ -153,9 +158,10 @@ class AecGame:
             raise
 
     def step(self) -> None:
-        """Apply the action of the selected agent."""
+        """Apply the action of the selected agent, None for a built-in bot."""
         env = self._env
-        env.step(self._match.seats[env.agent_selection].read_action())
+        agent = env.agent_selection
+        env.step(None if agent in self._bots else self._match.seats[agent].read_action())
         try:
             self._advance()
             self._match.write_state()
@@ -230,13 +236,14 @@ class AecGame:
         self._match.end(truncated=truncated)
 
     def _select(self) -> None:
-        """Write the observation of the selected agent and mark its seat as acting."""
+        """Write the observation of the selected agent and mark its seat as acting, unless it is a built-in bot."""
         agent = self._env.agent_selection
         seat = self._match.seats[agent]
         seat.observe(self._env.observe(agent), self._info(agent))
         if self._rewards_by_last:
             self._take_last_reward(agent)
-        seat.act()
+        if agent not in self._bots:
+            seat.act()
 
     def _observe(self, agents: Iterable[Hashable]) -> None:
         """Write the observations of agents; an agent without one keeps its last."""
@@ -267,6 +274,7 @@ class ParallelGame:
         self._env = env
         self._match = match
         self._living: list[Hashable] = []
+        self._bots = NO_BOTS
 
     @property
     def spec(self) -> EnvironmentSpec:
@@ -282,9 +290,10 @@ class ParallelGame:
         """Store the arrays of the match."""
         self._match.bind(arrays)
 
-    def reset(self, seed: int, scenario: Scenario) -> None:  # noqa: ARG002  there is only the default
-        """Start a match."""
-        answer = self._env.reset(seed=fold_seed(seed))
+    def reset(self, seed: int, scenario: Scenario) -> None:
+        """Start a match; of the scenario only the built-in bots count."""
+        self._bots = self._match.bots(scenario.builtin)
+        answer = self._env.reset(seed=fold_seed(seed), **reset_options(self._bots))
         try:
             self._start(*answer)
             self._match.write_state()
@@ -293,8 +302,9 @@ class ParallelGame:
             raise
 
     def step(self) -> None:
-        """Apply the actions of all living agents."""
-        actions = {agent: self._match.seats[agent].read_action() for agent in self._living}
+        """Apply the actions of all living agents but built-in bots."""
+        seats = self._match.seats
+        actions = {agent: seats[agent].read_action() for agent in self._living if agent not in self._bots}
         answer = self._env.step(actions)
         try:
             self._advance(*answer)
@@ -348,6 +358,8 @@ class ParallelGame:
 
     def _mark_acting(self, observations: Mapping[Hashable, Any]) -> None:
         for agent in self._living:
+            if agent in self._bots:
+                continue
             seat = self._match.seats[agent]
             if observations.get(agent) is None:  # the arrays still hold an earlier one
                 raise ContractError(

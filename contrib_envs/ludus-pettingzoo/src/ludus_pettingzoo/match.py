@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, Literal
 
 from ludus.environment import EnvironmentSpec
@@ -188,6 +188,11 @@ class MatchState:
         }
         if self._state is not None:
             self._state.bind(arrays.tick)
+
+    def bots(self, builtin: Sequence[str]) -> dict[Hashable, str]:
+        """Return the built-in bot of each agent that has one in a match; see `Scenario.builtin`."""
+        agents = [agent_seat.agent for agent_seat in self._seating.agent_seats]
+        return {agent: bot for agent, bot in zip(agents, builtin, strict=False) if bot}
 
     def write_state(self) -> None:
         """Write the state of the game for critics, which do not read that of a terminated match.

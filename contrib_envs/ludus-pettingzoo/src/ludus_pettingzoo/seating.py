@@ -5,6 +5,7 @@ from __future__ import annotations
 import fnmatch
 import re
 from collections.abc import Hashable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from attrs import frozen
@@ -101,6 +102,7 @@ def assign_seats(
     statistics: Sequence[str] = (),
     privileged: Space[Any] | None = None,
     channels: str = "auto",
+    builtin: Mapping[Hashable, Sequence[str]] = MappingProxyType({}),
 ) -> Seating:
     """Assign a seat to every agent.
 
@@ -112,6 +114,7 @@ def assign_seats(
         statistics: Names of the statistics of every agent.
         privileged: Space of what only the critics of every role read; None where there is nothing.
         channels: Axis of the channels of images.
+        builtin: Built-in bots that can fill the seat of each agent; a role has those that all its agents have.
 
     Raises:
         ConfigError: An agent is in no role or team or in several, or agents of a role have other spaces.
@@ -136,6 +139,7 @@ def assign_seats(
             seat_endings=True,
             seat_names=tuple(map(str, group)),
             statistics=tuple(statistics),
+            builtin=tuple(bot for bot in builtin.get(group[0], ()) if all(bot in builtin.get(a, ()) for a in group)),
         )
         made.append(role)
         notes += image_notes(its_spaces.unwrapped, channels=channels)

@@ -12,6 +12,17 @@ _FILE = Check(
 
 
 @frozen(kw_only=True)
+class BuiltinConfig:
+    """Options of the agent ``builtin``."""
+
+    name: str = option(
+        "",
+        Check("the name of a built-in bot", lambda value: isinstance(value, str)),
+        help="Name of a bot of the environment, as `ludus check` lists them; may be empty where there is one only.",
+    )
+
+
+@frozen(kw_only=True)
 class ModelConfig:
     """Options of the agent ``model``."""
 

@@ -1,4 +1,4 @@
-"""Registers the agent ``model``."""
+"""Registers the agents ``builtin`` and ``model``."""
 
 from __future__ import annotations
 
@@ -9,12 +9,18 @@ LUDUS_API = 1
 
 @hookimpl
 def ludus_register_agents() -> list[Component]:
-    """Register ``model``."""
+    """Register ``builtin`` and ``model``."""
     return [
+        Component(
+            name="builtin",
+            factory="ludus_agents.builtin:make_builtin",
+            config="ludus_agents.config:BuiltinConfig",
+            summary="A bot of the environment itself, such as the computer opponent of a video game, by its name",
+        ),
         Component(
             name="model",
             factory="ludus_agents.model:make_model",
             config="ludus_agents.config:ModelConfig",
             summary="A frozen model of another run, chosen by its file; evaluates its positions",
-        )
+        ),
     ]

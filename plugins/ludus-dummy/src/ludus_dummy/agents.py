@@ -9,6 +9,7 @@ from ludus.environment import Leaves
 from ludus.spaces import label_sizes
 
 from ludus_dummy.config import PerfectConfig
+from ludus_dummy.count import perfect_actions
 
 
 class Perfect:
@@ -25,8 +26,7 @@ class Perfect:
     ) -> np.ndarray:
         """Return ``[n, 1] int64``; see `ludus.agent.Agent`."""
         missing = observation["obs"].argmax(1)
-        surplus = missing % (self._most + 1)  # leaving a multiple of most + 1 wins
-        perfect = np.where(surplus > 0, surplus - 1, 0)[:, None]
+        perfect = perfect_actions(missing, self._most)[:, None]
         random = self._random.act(observation, action_mask=action_mask, seat_ids=seat_ids, rng=rng)
         return np.where(rng.random((len(missing), 1)) < self._error_rate, random, perfect)
 

@@ -2,7 +2,8 @@
 
 A match starts at a small count drawn from its seed, or at the count that the scenario ``start-at`` names. Seat 0
 moves first. The acting seat adds 1 to `most`; the seat that reaches `target` wins. A position is lost if the remainder
-is a multiple of ``most + 1``, so that seat 0 can win three of four starts with the default options.
+is a multiple of ``most + 1``, so that seat 0 can win three of four starts with the default options. The built-in bot
+``perfect`` plays as the agent ``dummy-perfect``.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ class Count:
         self._count = np.zeros(num_matches, np.int64)
         self._ticks = np.zeros(num_matches, np.int64)
         self._running = np.zeros(num_matches, bool)
+        self._is_bot = np.zeros((num_matches, 2), bool)
         self._rows = np.arange(num_matches)
         self._tick = allocate_tick(self.spec, num_matches, masked_roles=("player",))
         self._player = self._tick.roles["player"]
@@ -37,12 +39,16 @@ class Count:
         """Start new matches; see `ludus.Environment`.
 
         Raises:
-            ContractError: A scenario or one of its parameters is unknown.
+            ContractError: A scenario, one of its parameters or a built-in bot is unknown.
         """
         indices = self._rows if indices is None else indices
         counts = _start_counts(seeds, min(self.config.most + 1, self.config.target - 1))
+        self._is_bot[indices] = False
         if scenarios is not None:
-            checked = checked_scenarios(scenarios, len(indices), known={"start-at": ("count",)})
+            known = {"start-at": ("count",)}
+            checked = checked_scenarios(scenarios, len(indices), known=known, builtin=self.spec.builtin)
+            for index, scenario in zip(indices, checked, strict=True):
+                self._is_bot[index] = list(map(bool, scenario.builtin or ("", "")))
             starts = zip(checked, counts, strict=True)
             counts = np.array([self._start_count(scenario, int(count)) for scenario, count in starts], np.int64)
         self._count[indices] = counts
@@ -62,6 +68,7 @@ class Count:
         mover = self._ticks % 2
         chosen = actions["player"][self._rows, mover, 0]
         missing = self.config.target - self._count
+        chosen = np.where(self._is_bot[self._rows, mover], perfect_actions(missing, self.config.most), chosen)
         illegal = self._running & ((chosen < 0) | (chosen >= np.minimum(missing, self.config.most)))
         if illegal.any():
             row = int(illegal.argmax())
@@ -112,6 +119,7 @@ class Count:
         one_hot[self._rows, :, missing] = 1.0
         self._player.acting[:] = False
         self._player.acting[self._rows, self._ticks % 2] = self._running
+        self._player.acting &= ~self._is_bot
         mask = self._player.action_mask
         assert mask is not None
         mask[:] = (np.arange(self.config.most) < missing[:, None])[:, None, :]
@@ -137,6 +145,7 @@ def _spec(config: CountConfig) -> EnvironmentSpec:
                 action_space=spaces.Discrete(config.most),  # action a adds a + 1
                 teams=(0, 1),
                 statistics=("added",),  # the sum of what a seat has added
+                builtin=("perfect",),
             ),
         ),
         turn="turn-based",
@@ -147,6 +156,19 @@ def _spec(config: CountConfig) -> EnvironmentSpec:
         perfect_information=True,
         reward_range=(-1.0, 1.0),
     )
+
+
+def perfect_actions(missing: np.ndarray, most: int) -> np.ndarray:
+    """Return the best actions ``[n]``.
+
+    Leaving a multiple of ``most + 1`` wins; 1 is added where that is impossible.
+
+    Args:
+        missing: ``[n]``, what is missing to the target.
+        most: Largest number that a seat may add.
+    """
+    surplus = missing % (most + 1)
+    return np.asarray(np.where(surplus > 0, surplus - 1, 0))
 
 
 def _start_counts(seeds: np.ndarray, choices: int) -> np.ndarray:

@@ -15,8 +15,9 @@ import click
 import numpy as np
 from attrs import define, field, frozen
 from ludus import load_plugins
+from ludus.agent import builtin_bots
 from ludus.cli_types import FiniteRange
-from ludus.environment import Playable, Seat
+from ludus.environment import Playable, Scenario, Seat
 from ludus.errors import ConfigError, ContractError, RunError
 from ludus.installed import Game, open_game
 from ludus.lineup import Lineup, Source, make_agents, make_lineup, parse_place
@@ -151,7 +152,8 @@ class _MatchRunner:
     def play(self, seed: int) -> np.ndarray:
         """Play to the end and return the outcome ``[teams] float32``."""
         environment = self.match.environment
-        tick = environment.reset(match_seeds(seed, np.array([0])))
+        start = Scenario(builtin=builtin_bots(self.agents))
+        tick = environment.reset(match_seeds(seed, np.array([0])), scenarios=[start])
         for seat_id, agent in enumerate(self.agents):
             agent.reset(np.array([seat_id]))
         self.on_tick()
