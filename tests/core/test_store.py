@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import resource
 import shutil
 import signal
@@ -819,3 +820,23 @@ def test_json_is_readable_by_other_programs(store):
     add_fixture(store, scenario=Scenario(name="corner", parameters={"wind": 0.5}))
     (row,) = store.execute("SELECT seats, scenario FROM fixtures").fetchall()
     assert [json.loads(text) for text in row] == [["main@0+", "random"], ["corner", {"wind": 0.5}]]
+
+
+def test_a_damaged_write_ahead_log_is_reported_and_kept(tmp_path):
+    """SQLite drops the commits after the damage; a copy of the file stays, and verification names the loss."""
+    store = make(tmp_path / "run")
+    for number in range(40):
+        store.set_meta("number", number)
+        store.commit()
+    shutil.copytree(tmp_path / "run", tmp_path / "killed")
+    store.close()
+    log = tmp_path / "killed" / "league.sqlite-wal"
+    data = bytearray(log.read_bytes())
+    data[len(data) // 2] ^= 1
+    log.write_bytes(data)
+    with Store.read(tmp_path / "killed") as reader:
+        assert re.match(r"league\.sqlite-wal is damaged: the newest \d+ commits", verify_store(reader).problems[0])
+    with Store.open(tmp_path / "killed") as again:
+        assert 10 < again.lost_commits < 40
+        assert again.meta("number") == 39 - again.lost_commits
+    assert (tmp_path / "killed" / "damaged" / "league.sqlite-wal").read_bytes() == bytes(data)

@@ -12,6 +12,7 @@ from ludus._league.damage import DamageContainment, damage_of, readmit
 from ludus._league.league import League
 from ludus._store.database import DATABASE, wrap_database_errors
 from ludus._store.durable import write_durably
+from ludus._store.journal import describe_loss
 from ludus._store.model_files import (
     DAMAGED,
     check_checkpoint,
@@ -48,6 +49,8 @@ def repair_files(run_dir: Path, copies: Sequence[Path] = ()) -> list[str]:
     """
     lines: list[str] = []
     with wrap_file_errors(run_dir), wrap_database_errors(run_dir / DATABASE), Store.open(run_dir) as store:
+        if store.lost_commits:
+            lines.append(f"{describe_loss(store.lost_commits)}; the damaged file is in {run_dir / DAMAGED}")
         league = League.of(store)
         containment, sources = DamageContainment(league, lines.append), _Sources(run_dir, copies)
         by_hash: dict[str, list[ModelRecord]] = {}

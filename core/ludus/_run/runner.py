@@ -20,7 +20,8 @@ from ludus._run.context import RunContext
 from ludus._run.session import BUDGET_OPTIONS, RunResult, RunSession
 from ludus._store.database import DATABASE, is_unused, wrap_database_errors
 from ludus._store.durable import write_durably
-from ludus._store.model_files import wrap_file_errors
+from ludus._store.journal import describe_loss
+from ludus._store.model_files import DAMAGED, wrap_file_errors
 from ludus._store.store import Store
 from ludus.errors import ConfigError, LudusError, RunError
 
@@ -164,6 +165,8 @@ def _find_links(folder: Path) -> Iterator[Path]:
 
 def _contain_damage(run: RunContext, store: Store, print_line: Callable[[str], None]) -> None:
     """Replace the damaged checkpoints of all players, and print what is lost."""
+    if store.lost_commits:
+        print_line(f"{describe_loss(store.lost_commits)}; the damaged file is in {run.run_dir / DAMAGED}")
     league = League.of(store)
     containment = DamageContainment(league, print_line)
     for player in league.players.keys() & run.config.players.keys():

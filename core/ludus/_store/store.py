@@ -16,9 +16,10 @@ from typing import Any, TypeAlias
 
 from ludus._store.behaviour import BehaviourTable
 from ludus._store.database import Database, RunLock, connect_reader, connect_writer
-from ludus._store.durable import make_folder
+from ludus._store.durable import make_folder, write_durably
+from ludus._store.journal import JOURNAL, lost_commits
 from ludus._store.match_log import MatchLog
-from ludus._store.model_files import remove_partial
+from ludus._store.model_files import DAMAGED, remove_partial
 from ludus._store.payoffs import PayoffTable
 from ludus._store.quarantine import QuarantineTable
 from ludus._store.retired import RetiredTable
@@ -50,7 +51,10 @@ class Store(Database, AbstractContextManager["Store"]):
         checkpoints: The table of checkpoints.
         quarantine: The quarantined models.
         retired: The retired models.
+        lost_commits: Commits that the database has lost by damage of its write-ahead log, when its writer opened it.
     """
+
+    lost_commits: int = 0
 
     def __init__(self, run_dir: Path, connection: sqlite3.Connection, *, lock: RunLock | None) -> None:
         super().__init__(run_dir, connection, writable=lock is not None)
@@ -110,10 +114,13 @@ class Store(Database, AbstractContextManager["Store"]):
         lock = RunLock(run_dir)
         try:
             remove_partial(run_dir)
-            return cls(run_dir, connect_writer(run_dir, create=create), lock=lock)
+            lost = 0 if create else _keep_damaged_journal(run_dir)
+            store = cls(run_dir, connect_writer(run_dir, create=create), lock=lock)
         except BaseException:
             lock.release()
             raise
+        store.lost_commits = lost
+        return store
 
     def commit(self) -> None:
         """Check the folder, then commit as `Database.commit` does.
@@ -188,3 +195,13 @@ class Store(Database, AbstractContextManager["Store"]):
     def anchor_teams(self) -> dict[str, int]:
         """Return the teams of the anchors that play one team only."""
         return dict(self.meta("anchor_teams", {}))
+
+
+def _keep_damaged_journal(run_dir: Path) -> int:
+    """Copy the write-ahead log into the folder of damaged files if commits in it are lost; return their number."""
+    log = run_dir / JOURNAL
+    lost = lost_commits(log)
+    if lost:
+        make_folder(run_dir / DAMAGED)
+        write_durably(run_dir / DAMAGED / JOURNAL, log.read_bytes())
+    return lost

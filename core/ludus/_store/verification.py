@@ -12,6 +12,7 @@ from attrs import frozen
 from ludus._store.checksums import FIXTURES_PER_PART, PARTED, Sums, stored_sums, sum_rows, tables
 from ludus._store.database import reading
 from ludus._store.definitions import expected_definitions, read_definitions
+from ludus._store.journal import JOURNAL, describe_loss, lost_commits
 from ludus._store.log_scan import LogScan, LogTotals
 from ludus._store.store import Store
 from ludus._store.verified_point import VerifiedPoint
@@ -59,7 +60,11 @@ def verify_store(store: Store, *, point: VerifiedPoint | None = None) -> Verific
     start = point if point is not None and point.agrees_with(stored) else None
     scan = LogScan(store, LogTotals() if start is None else start.totals.copy())
     first, end = (0 if start is None else start.part), _first_open_part(store)
-    problems = [*_lines(_check_schema(store)), *_lines(_check_pages(store, whole=start is None))]
+    problems = [
+        *_check_journal(store),
+        *_lines(_check_schema(store)),
+        *_lines(_check_pages(store, whole=start is None)),
+    ]
     problems += _lines(_check_tables(store, stored))
     problems += _lines(line for part in scan.parts(first, end) for line in scan.read(part))
     reached = VerifiedPoint.of(max(first, end), stored, scan.totals)
@@ -85,6 +90,12 @@ def _first_open_part(store: Store) -> int:
         "SELECT ifnull((SELECT min(id) FROM fixtures WHERE closed = 0), (SELECT ifnull(max(id), 0) + 1 FROM fixtures))"
     )
     return int(store.execute(sql).fetchone()[0]) // FIXTURES_PER_PART
+
+
+def _check_journal(store: Store) -> Iterator[str]:
+    """Check that no commit is lost by damage of the write-ahead log."""
+    if lost := lost_commits(store.run_dir / JOURNAL):
+        yield describe_loss(lost)
 
 
 def _check_schema(store: Store) -> Iterator[str]:
