@@ -138,6 +138,9 @@ class EnvironmentSpec:
         perfect_information: Every acting seat sees the full state.
         reward_range: Known bounds (low, high) of one seat's reward on one tick, None if unknown.
         sparse_rewards: A seat gets no reward before the tick on which it ends, such as ±1 for win and loss.
+        score: What measures a participant: the outcome of its matches, or their return where outcomes mean little, as
+            in a game of one team that nothing wins. Returns are then logged with evaluation matches as the statistic
+            ``return`` of every role, also in all games of one team.
         outcome_rule: What decides the outcome of a match, in words, for ``ludus check``; empty: not described.
         notes: What the environment decided by itself, such as the layout of images; ``ludus check`` prints the lines.
     """
@@ -154,6 +157,7 @@ class EnvironmentSpec:
     perfect_information: bool = False
     reward_range: tuple[float, float] | None = None
     sparse_rewards: bool = False
+    score: Literal["outcome", "return"] = "outcome"
     outcome_rule: str = ""
     notes: tuple[str, ...] = ()
 
@@ -176,6 +180,11 @@ class EnvironmentSpec:
     def num_teams(self) -> int:
         """Return the number of teams."""
         return 1 + max(team for role in self.roles for team in role.teams)
+
+    @property
+    def logs_returns(self) -> bool:
+        """Return whether evaluation matches log the returns of all seats."""
+        return self.score == "return" or self.num_teams == 1
 
     def role(self, name: str) -> Role:
         """Return the role called `name`.

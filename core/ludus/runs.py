@@ -25,7 +25,7 @@ from ludus._league.host_quarantine import request_release
 from ludus._league.league import League
 from ludus._league.pool_requests import change_pool
 from ludus._league.repair import repair_files
-from ludus._league.statistics import Score, score
+from ludus._league.statistics import Mean, Score, mean_of, score
 from ludus._plugins.manager import Plugins, load_plugins
 from ludus._run.context import RunContext
 from ludus._run.factories import make, make_agent, make_environment
@@ -58,6 +58,7 @@ __all__ = [
     "Fixture",
     "FixtureRecord",
     "MatchRecord",
+    "Mean",
     "ModelRecord",
     "PoolRecord",
     "Run",
@@ -71,6 +72,7 @@ __all__ = [
     "load_checkpoint",
     "load_manifest",
     "match_seeds",
+    "mean_of",
     "open_run",
     "play_matches",
     "repair_files",

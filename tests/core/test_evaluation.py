@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import attrs
 import numpy as np
 import pytest
 from ludus._sampling.evaluation import play_matches, play_out
@@ -62,6 +63,37 @@ def test_a_stopped_evaluation_has_no_results(scripted, fixture_of, logging_actor
     played = play_out(game, [fixture_of("ab")], lambda fixture, seat: (logging_actor(), 0), stop=lambda: next(ticks))
     assert played == {}
     assert len(game.resets) > 2  # one match had ended
+
+
+def test_at_the_end_of_the_time_the_first_matches_of_every_fixture_count(
+    scripted, fixture_of, logging_actor, monkeypatch
+):
+    """Match 0 has ended in both fixtures, match 1 in one of them; match 3 has ended, but match 2 has not."""
+    clock = iter(range(1000))
+    monkeypatch.setattr("ludus._sampling.evaluation.time.monotonic", lambda: next(clock))
+    lengths = {0: 2, 1: 2, 2: 10**9, 3: 2, 4: 2, 5: 10**9, 6: 10**9, 7: 10**9}
+    game = scripted({"player": (0, 1)}, 8, length=lambda row: lengths[row])
+    fixtures = [fixture_of("ab", matches=4, number=1), fixture_of("ba", matches=4, number=2)]
+    played = play_out(game, fixtures, lambda fixture, seat: (logging_actor(), 0), end_s=20)
+    assert sorted(zip(played["fixture"].tolist(), played["number"].tolist(), strict=True)) == [(1, 0), (2, 0)]
+    assert {array.shape[0] for array in played.values()} == {2}
+
+
+def test_without_an_ended_match_the_time_limit_leaves_no_results(scripted, fixture_of, logging_actor):
+    """The caller then has nothing to record."""
+    game = scripted({"player": (0, 1)}, 2, length=lambda row: 10**9)
+    assert play_out(game, [fixture_of("ab")], lambda fixture, seat: (logging_actor(), 0), end_s=0.0) == {}
+
+
+def test_returns_are_statistics_where_they_are_the_score(scripted, fixture_of, logging_actor):
+    """Also in a game of one team; otherwise they are not logged."""
+    for teams, score, logged in (((0, 1), "outcome", False), ((0, 1), "return", True), ((0, 0), "outcome", True)):
+        game = scripted({"player": teams}, 1, reward=lambda now, role, seat: 1.0 + seat)
+        game.spec = attrs.evolve(game.spec, score=score)
+        played = play_out(game, [fixture_of("ab", matches=2)], lambda fixture, seat: (logging_actor(), 0))
+        assert ("statistic/player/return" in played) == logged
+        if logged:
+            assert played["statistic/player/return"].tolist() == [[3, 6], [3, 6]]
 
 
 def test_progress_is_reported_when_matches_end(scripted, fixture_of, logging_actor):

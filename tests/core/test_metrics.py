@@ -16,7 +16,7 @@ from ludus._messaging.messages import Credit, Fixtures
 from ludus._run.metric_file import MetricFile, read_metrics, thinned
 from ludus._run.metrics import StallWatchdog, collect_metrics, spread_evenly, summarize
 from ludus.errors import RunError
-from ludus.matchmaker import PlayerView, Rating
+from ludus.matchmaker import PlayerView, Rating, Statistic
 from ludus.metrics import Metric
 
 
@@ -185,6 +185,10 @@ class Standings:
     def rating(self, participant):
         return self.ratings.get(participant, Rating(1500.0, 350.0, 0))
 
+    def statistics(self, participant):
+        returns = {"main@3": Statistic(mean=3.0, deviation=2.0, matches=5)}
+        return {"player/return": returns[participant]} if participant in returns else {}
+
     def payoff(self, participant, opponents):
         assert participant == "main@3"
         return np.array([self.counts.get(name, (0, 0, 0)) for name in opponents], float)
@@ -262,12 +266,15 @@ def test_summary_is_json(coordinator):
     assert player["anchors"]["random"]["score"] == 0.7
     assert player["anchors"]["strong"]["score"] is None
     assert (player["milestones"]["main@1"]["wins"], set(player["milestones"])) == (40, {"main@1", "main@2"})
+    half = 1.959963984540054  # of a deviation of 2 in 5 matches: s = 2 · √(5 / 4), s / √5 = 1
+    assert player["returns"] == {"main@3": {"player": {"mean": 3.0, "interval": [3 - half, 3 + half], "matches": 5}}}
     assert data["players"]["idle"] == {
         "newest": "",
         "models": 0,
         "decisions": 0,
         "ratings": [],
         "anchors": {},
+        "returns": {},
         "milestones": {},
     }
 

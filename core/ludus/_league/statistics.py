@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from attrs import frozen
+
+if TYPE_CHECKING:
+    from ludus.matchmaker import Statistic
 
 _Z95 = 1.959963984540054  # the standard normal quantile of 97.5 %
 
@@ -58,6 +61,37 @@ def score(wins: int, draws: int, losses: int) -> Score:
     if losses == draws == 0:
         high = 1.0
     return Score(wins, draws, losses, share, min(low, share), max(high, share))
+
+
+@frozen
+class Mean:
+    """A mean over matches and its 95 % interval."""
+
+    mean: float
+    low: float
+    high: float
+    matches: int
+
+    def json(self) -> dict[str, Any]:
+        """Return JSON values: mean, interval (null for a single match), matches."""
+        interval = [self.low, self.high] if math.isfinite(self.low) else None
+        return {"mean": self.mean, "interval": interval, "matches": self.matches}
+
+    def minus(self, other: Mean) -> Mean:
+        """Return the difference of two independent means; its matches are the fewer ones."""
+        mean = self.mean - other.mean
+        half = math.hypot(self.high - self.mean, other.high - other.mean)
+        return Mean(mean, mean - half, mean + half, min(self.matches, other.matches))
+
+
+def mean_of(statistic: Statistic) -> Mean:
+    """Return the mean of a statistic with its 95 % interval, which is infinite for a single match.
+
+    The interval is that of the normal distribution: mean ± 1.96 s / √n, where s² is the unbiased variance.
+    """
+    n = statistic.matches
+    half = _Z95 * statistic.deviation / math.sqrt(n - 1) if n > 1 else math.inf
+    return Mean(statistic.mean, statistic.mean - half, statistic.mean + half, n)
 
 
 def _interval(share: float, n: int, *, removed: float) -> tuple[float, float]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 
@@ -23,6 +24,7 @@ from ludus.signals import StopRequested
 
 _REASON = "final evaluation"
 _PROGRESS_INTERVAL_S = 30.0
+_LIMIT_HINT = "as the time is over; evaluation.final_minutes limits the time of all final matches"
 
 
 def play_final_evaluation(
@@ -30,9 +32,12 @@ def play_final_evaluation(
 ) -> None:
     """Play the final matches on paired seeds, from every seat, and commit their results.
 
-    A model plays in one team; its opponent fills all others that it can. Where the teams have different roles, the
-    anchor ``random``, else the first one, plays the same matches in every role: the baseline of the models' scores.
-    No environment is made if there is nothing to play.
+    A model plays in one team; its opponent fills all others that it can. In a game of one team every participant plays
+    alone. Where the teams have different roles, the anchor ``random``, else the first one, plays the same matches in
+    every role: the baseline of the models' scores. No environment is made if there is nothing to play.
+
+    The pairs share the time of ``evaluation.final_minutes``. Of a pair that needs more, the matches count up to the
+    first one that has not ended, so that short matches are not preferred.
 
     Args:
         run: The run.
@@ -43,9 +48,11 @@ def play_final_evaluation(
     spec, league, matches = run.spec, coordinator.league, run.config.evaluation.final_matches
     rotations = spec.num_teams if coordinator.evaluation.rotates_teams else 1
     matches_per_fixture = -(-matches // rotations)
+    limit_s = 60 * run.config.evaluation.final_minutes or math.inf
+    end_s = time.monotonic() + limit_s
     while (pairs := _pairs_to_play(league, matches_per_fixture)) and not stop():
         try:
-            _play_pairs(run, coordinator, pairs, rotations, stop=stop, print_line=print_line)
+            _play_pairs(run, coordinator, pairs, rotations, stop=stop, print_line=print_line, end_s=end_s)
         except DamagedFileError:
             if not coordinator.inspector.inspect_participants(name for pair in pairs for name in pair[2]):
                 raise
@@ -62,8 +69,9 @@ def _play_pairs(
     *,
     stop: Callable[[], object],
     print_line: Callable[[str], None],
+    end_s: float,
 ) -> None:
-    """Play the matches of pairs.
+    """Play the matches of pairs, until a time of the monotonic clock.
 
     Raises:
         DamagedFileError: The file of a model is damaged; earlier pairs are committed.
@@ -74,10 +82,12 @@ def _play_pairs(
     environment = make_environment(run.config.environment, num_matches)
     cache, fixtures = make_actor_cache(run, "final", spec, num_matches), list[Fixture]()
     try:
-        for first, opponent, by_team in pairs:
+        for index, (first, opponent, by_team) in enumerate(pairs):
             if stop():
                 break
-            subject = f"{_REASON}: {first} against {opponent}"
+            subject = f"{_REASON}: {first} against {opponent}" if opponent else f"{_REASON}: {first}"
+            now_s = time.monotonic()
+            pair_end_s = now_s + max(end_s - now_s, 0.0) / (len(pairs) - index)
             print_line(f"{subject}, {matches} matches")
             fixtures = coordinator.evaluation.create(by_team, matches_per_fixture, reason=_REASON)
             results = play_out(
@@ -85,11 +95,19 @@ def _play_pairs(
                 fixtures,
                 lambda fixture, seat: cache.resolve(fixture, seat, spec),
                 stop=stop,
+                end_s=pair_end_s,
                 on_progress=_Progress(subject, print_line).show,
             )
-            if results:  # otherwise the fixtures are not committed either
+            if stop() and not results:  # the fixtures are not committed either
+                break
+            if results:
                 league.record(logged_results(results, kind="eval"))
-                coordinator.commit()
+            played = results["number"].size if results else 0
+            if played < matches:
+                print_line(f"{subject}: {played} of {matches} matches count, {_LIMIT_HINT}")
+            for fixture in fixtures:
+                league.store.fixtures.close(fixture.id)
+            coordinator.commit()
     except DamagedFileError:
         for fixture in fixtures:
             league.store.fixtures.close(fixture.id)
@@ -129,13 +147,13 @@ def _seat_all_teams(league: League, first: str, opponent: str) -> tuple[str, ...
 
 def _pairs_to_play(league: League, matches: int) -> list[tuple[str, str, tuple[str, ...]]]:
     """Return the pairs whose final matches have not been played by an earlier session, with their seating by team."""
-    if league.num_teams < 2 or not matches:
+    if not (league.num_teams and matches):
         return []
     fixtures = (record.fixture for record in league.store.fixtures.records(kind="eval") if record.played)
     played = {f.participants for f in fixtures if (f.reason, f.matches) == (_REASON, matches)}
     pairs = []
     for first, opponent in _final_pairs(league, matches):
-        if league.team(first) is not None and league.team(first) == league.team(opponent):
+        if opponent and league.team(first) is not None and league.team(first) == league.team(opponent):
             continue  # both play this team only
         by_team = _seat_all_teams(league, first, opponent)
         participants = tuple(by_team[seat.team] for seat in league.seats)
@@ -148,8 +166,13 @@ def _pairs_to_play(league: League, matches: int) -> list[tuple[str, str, tuple[s
 def _final_pairs(league: League, matches: int) -> Iterator[tuple[str, str]]:
     """Yield every newest model with its opponents, and where sides differ the baseline of every side.
 
+    In a game of one team, yield every participant without an opponent.
+
     A baseline that is known from as many evaluation matches is left out: anchors do not change.
     """
+    if league.num_teams == 1:
+        yield from ((name, "") for name in _alone(league))
+        return
     for player in league.players.values():
         for opponent in _final_opponents(player, league.anchors):
             yield player.models[-1], opponent
@@ -160,6 +183,13 @@ def _final_pairs(league: League, matches: int) -> Iterator[tuple[str, str]]:
         for reference in references.values():
             played = league.payoff(reference, league.anchors, evaluated=True).sum(axis=1)
             yield from ((reference, anchor) for anchor, n in zip(league.anchors, played, strict=True) if n < matches)
+
+
+def _alone(league: League) -> Iterator[str]:
+    """Yield the participants that a game of one team compares: newest and earlier models, and anchors."""
+    for player in league.players.values():
+        yield from (*player.models[-1:], *earlier_models(player.models))
+    yield from league.anchors
 
 
 def _final_opponents(player: PlayerView, anchors: Sequence[str]) -> Sequence[str]:

@@ -14,10 +14,11 @@ from attrs import define, field
 
 from ludus._config.section_reader import SelectedComponent
 from ludus._config.sections import RunConfig
-from ludus._league.statistics import Score, score
+from ludus._league.statistics import Score, mean_of, score
 from ludus._plugins.manager import Plugins
 from ludus._run.factories import make
 from ludus._run.metric_file import MetricFile
+from ludus._sampling.match_state import RETURN
 from ludus.launcher import learner_name
 from ludus.metrics import Metric, MetricSink
 
@@ -132,8 +133,20 @@ def _summarize_player(league: League, view: PlayerView) -> dict[str, Any]:
         "decisions": view.decisions,
         "ratings": [rating.mean for rating in ratings if rating.matches],
         "anchors": {name: result.json() for name, result in anchors.items()},
+        "returns": _returns(league, (*view.models[-1:], *earlier_models(view.models), *league.anchors)),
         "milestones": {name: result.json() for name, result in earlier.items()},
     }
+
+
+def _returns(league: League, participants: Iterable[str]) -> dict[str, dict[str, Any]]:
+    """Return mean returns in evaluation matches by participant and role, as JSON values; empty if not logged."""
+    found: dict[str, dict[str, Any]] = {}
+    for participant in participants:
+        for key, statistic in league.statistics(participant).items():
+            role, _, name = key.partition("/")
+            if name == RETURN:
+                found.setdefault(participant, {})[role] = mean_of(statistic).json()
+    return found
 
 
 def earlier_models(models: tuple[str, ...]) -> tuple[str, ...]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -23,6 +25,7 @@ def play_out(
     resolve: ResolveSeat,
     *,
     stop: Callable[[], object] = lambda: None,
+    end_s: float = math.inf,
     on_progress: Callable[[int, int], None] = lambda _ended, _total: None,
 ) -> dict[str, np.ndarray]:
     """Play all matches of the fixtures.
@@ -32,11 +35,12 @@ def play_out(
         fixtures: The fixtures.
         resolve: Returns actor and slot of a seat of a fixture, see `MatchEngine`.
         stop: Called before every tick; a true result ends the evaluation.
+        end_s: Time of the monotonic clock at which the evaluation ends. Of every fixture the same first matches count
+            then, all up to the first one that has not ended: the matches that end first are no unbiased sample.
         on_progress: Called with the number of matches that have ended, and of all, when some end.
 
     Returns:
-        Arrays over all matches, see `MatchEngine.on_results`. Empty if `stop` ended the evaluation: the matches that
-        end first are no unbiased sample.
+        Arrays over all matches, see `MatchEngine.on_results`. Empty if `stop` ended the evaluation, or none counts.
 
     Raises:
         ContractError: No match ended for a million ticks.
@@ -54,6 +58,8 @@ def play_out(
     while missing:
         if stop():
             return {}
+        if time.monotonic() > end_s:
+            return _complete_part(_join(results), fixtures)
         engine.step()
         ended = sum(arrays["number"].size for arrays in results[num_read:])
         missing, num_read, ticks = missing - ended, len(results), 0 if ended else ticks + 1
@@ -64,7 +70,24 @@ def play_out(
                 f"environment {environment.spec.name!r}: no match ended for a million ticks; expected every match to "
                 f"end — give it a time limit"
             )
-    return {name: np.concatenate([arrays[name] for arrays in results]) for name in results[0]}
+    return _join(results)
+
+
+def _join(results: Sequence[Mapping[str, np.ndarray]]) -> dict[str, np.ndarray]:
+    names = results[0] if results else ()
+    return {name: np.concatenate([arrays[name] for arrays in results]) for name in names}
+
+
+def _complete_part(results: dict[str, np.ndarray], fixtures: Sequence[Fixture]) -> dict[str, np.ndarray]:
+    """Return the results of the matches whose number is below that of the first one that has not ended."""
+    if not results:
+        return {}
+    counts = []
+    for fixture in fixtures:
+        numbers = np.sort(results["number"][results["fixture"] == fixture.id])
+        counts.append(int((numbers == np.arange(numbers.size)).sum()))
+    counted = results["number"] < min(counts)
+    return {name: array[counted] for name, array in results.items()} if counted.any() else {}
 
 
 def play_matches(

@@ -36,7 +36,8 @@ class MatchEngine:
             keep its model while it is among `slots_in_use`.
         on_results: Called with arrays of the matches that ended: ``fixture``, ``number``, ``ticks``, ``outcome``,
             ``returns [n, seats] float32``, the sum of each seat's rewards, ``"part/ROLE/NAME" [n]``, the sums of
-            reward parts as means over the seats of a role, and ``"statistic/ROLE/NAME" [n, S] float32``.
+            reward parts as means over the seats of a role, and ``"statistic/ROLE/NAME" [n, S] float32``. With
+            `EnvironmentSpec.logs_returns` the returns are statistics too, ``"statistic/ROLE/return"``.
         matches_per_lane: Number of matches that play one fixture together.
         observers: Actors that record the values of their opponents.
         players: Actors whose returns are to be reported, by name.
@@ -64,6 +65,7 @@ class MatchEngine:
     _tick: Tick | None = field(init=False, default=None)
     _starts_slowly: bool = field(init=False, default=True)  # whether matches took long to start, or may do so
     _has_seat_endings: bool = field(init=False)
+    _logs_returns: bool = field(init=False)
 
     def __attrs_post_init__(self) -> None:
         spec, num_matches = self.environment.spec, self.environment.num_matches
@@ -79,6 +81,7 @@ class MatchEngine:
         self._actors = ActorCalls(self._seating, self._totals, self._running, self._checks, self.observers, values)
         self._actions = {role.name: role.actions for role in self._totals.roles}
         self._has_seat_endings = any(role.seat_endings for role in spec.roles)
+        self._logs_returns = spec.logs_returns
 
     # -- fixtures ----------------------------------------------------------------------------------------------
 
@@ -198,6 +201,7 @@ class MatchEngine:
                 "returns": (returns := self._totals.returns.take(indices, axis=0)),
                 **self._player_returns(indices, returns),
                 **self._totals.reward_part_means(indices),
+                **(self._totals.return_statistics(indices) if self._logs_returns else {}),
                 **self._checks.checked_statistics(self._totals.roles, indices, tick),
             }
         )

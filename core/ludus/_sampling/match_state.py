@@ -12,6 +12,9 @@ from ludus.environment import EnvironmentSpec, Role, RoleTick, Tick
 from ludus.errors import ContractError
 from ludus.spaces import action_dtype, action_width, label_sizes
 
+#: Statistic that holds the returns of the seats of a role.
+RETURN = "return"
+
 
 class RunningMatches:
     """The running matches of a batch.
@@ -103,6 +106,10 @@ class SeatTotals:
             for sums in (*role.reward_parts.values(), *role.part_returns.values()):
                 sums[indices] = 0
 
+    def return_statistics(self, indices: np.ndarray) -> dict[str, np.ndarray]:
+        """Return the returns ``[n, S]`` of each role's seats by ``"statistic/ROLE/return"``."""
+        return {f"statistic/{role.name}/{RETURN}": role.returns.take(indices, axis=0) for role in self.roles}
+
     def reward_part_means(self, indices: np.ndarray) -> dict[str, np.ndarray]:
         """Return the returns ``[n]`` of reward parts by ``"part/ROLE/NAME"``, as means over the seats of a role."""
         return {
@@ -125,6 +132,7 @@ class RoleSeats:
     Attributes:
         reward_parts: Name to ``[B, S] float32``, sums since the seat's last decision.
         part_returns: Name to ``[B, S] float32``, sums since the start of the match.
+        returns: ``[B, S] float32``, rewards since the start of the match.
         label_bounds: First column of each action label in a mask, and the number of columns.
         actions: ``[B, S, L]`` actions for the environment.
         flat_actions: The same memory as ``[B · S, L]``.
@@ -137,7 +145,7 @@ class RoleSeats:
         self.name, self.num_seats, self.seat_names = role.name, role.num_seats, role.seat_names
         self.seat_endings, self.statistics = role.seat_endings, role.statistics
         self._reward, self._elapsed_ticks = reward[:, columns], elapsed_ticks[:, columns]
-        self._returns = returns[:, columns]
+        self.returns = returns[:, columns]
         self.reward_parts: dict[str, np.ndarray] = {}
         self.part_returns: dict[str, np.ndarray] = {}
         self._is_only_role = role.num_seats == seats
@@ -159,7 +167,7 @@ class RoleSeats:
     def add(self, tick: RoleTick) -> None:
         """Add the rewards of a tick."""
         self._reward += tick.reward
-        self._returns += tick.reward
+        self.returns += tick.reward
         for name, values in tick.reward_parts.items():
             if name not in self.reward_parts:
                 self.reward_parts[name], self.part_returns[name] = np.zeros((2, *self._reward.shape), np.float32)

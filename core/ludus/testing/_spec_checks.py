@@ -80,6 +80,10 @@ def _check_leaves(
 def _check_limits(spec: EnvironmentSpec) -> None:
     if spec.turn not in ("turn-based", "simultaneous", "asynchronous"):
         fail(spec, f"turn: expected turn-based, simultaneous or asynchronous, got {spec.turn!r}")
+    if spec.score not in ("outcome", "return"):
+        fail(spec, f"score: expected outcome or return, got {spec.score!r}")
+    if spec.logs_returns and any("return" in role.statistics for role in spec.roles):
+        fail(spec, "statistics: 'return' is the name of the returns that ludus logs itself; expected another name")
     if spec.max_ticks is not None and spec.max_ticks < 1:
         fail(spec, f"max_ticks: expected at least 1 or None, got {spec.max_ticks}")
     if spec.tick_s is not None and not spec.tick_s > 0:

@@ -64,7 +64,17 @@ def invoke(*arguments, code=0):
 def test_the_result_is_json(folder):
     """The JSON has exactly these keys, so that programs can rely on them."""
     data = json.loads(invoke(folder, "main@latest", "random", "--matches", 50, "--json"))
-    keys = ["wins", "draws", "losses", "score", "interval", "mean_return", "mean_ticks", "participants"]
+    keys = [
+        "wins",
+        "draws",
+        "losses",
+        "score",
+        "interval",
+        "mean_return",
+        "return_interval",
+        "mean_ticks",
+        "participants",
+    ]
     assert list(data) == keys
     assert data["participants"] == ["main@latest", "random"]
     assert data["wins"] + data["draws"] + data["losses"] == 50

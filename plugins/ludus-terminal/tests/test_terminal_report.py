@@ -68,7 +68,7 @@ def test_json(folder):
     assert (data["elapsed_s"], data["decisions"], data["matches"]) == (61.4, 123456, 1789)
     main = data["players"]["main"]
     assert (main["newest"], main["records"]["random"]["score"], len(main["ratings"])) == ("main@3", 0.7, 3)
-    assert data["players"]["idle"] == {"newest": "", "records": {}, "ratings": []}
+    assert data["players"]["idle"] == {"newest": "", "records": {}, "returns": [], "ratings": []}
 
 
 def test_it_computes_the_deviation_that_it_shows(folder, computed):
@@ -85,7 +85,7 @@ def test_it_computes_the_deviation_that_it_shows(folder, computed):
     ("teams", "output"),
     [
         (2, "main@1: no evaluation matches"),
-        (1, "main@1: a game of one team has no ratings; ludus eval RUN main@1 scores it"),
+        (1, "main@1: no evaluation matches; ludus eval RUN main@1 measures its return"),
     ],
 )
 def test_a_model_without_matches_has_no_table(write, teams, output):

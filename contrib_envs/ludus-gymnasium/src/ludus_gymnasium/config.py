@@ -59,6 +59,12 @@ class GymnasiumConfig:
     win_return: float | None = option(
         None, _RETURN, help="a match with at least this return is won; by default the registry's reward threshold"
     )
+    score: str = option(
+        "auto",
+        one_of("auto", "outcome", "return"),
+        help="what measures participants: the outcomes or the returns of their matches; auto: returns in a game of one "
+        "team without win_return",
+    )
     statistics: Mapping[str, str] = option(
         {}, table(name(), text()), help='statistics of a match and their keys in the info: { falls = "num_falls" }'
     )

@@ -14,30 +14,24 @@ import attrs
 import gymnasium
 import numpy as np
 from gymnasium.wrappers import NormalizeObservation, NormalizeReward
-from ludus.environment import Environment, EnvironmentSpec, Role, Scenario, Tick, allocate_tick, checked_scenarios
+from ludus.environment import Environment, EnvironmentSpec, Scenario, Tick, allocate_tick, checked_scenarios
 from ludus.errors import ConfigError, ContractError
-from ludus.spaces import label_sizes, leaf_spaces
+from ludus.spaces import label_sizes
 from ludus_copies import (
     Copies,
     MatchArrays,
     action_reader,
     fold_seed,
-    image_notes,
-    is_reached,
     mask_writer,
     missing_modules,
     observation_writer,
-    plain_action_space,
-    plain_observation_space,
     reward_value,
     statistics_writer,
     wrap,
 )
 
 from ludus_gymnasium.config import GymnasiumConfig
-
-#: The one role, with one seat.
-ROLE = "player"
+from ludus_gymnasium.spec import ROLE, make_spec, mask_in_observation, outcome_points, winning_return, without_mask
 
 _OLD = "the game follows an API before Gymnasium 0.26; adapt it, or wrap it"
 
@@ -89,63 +83,6 @@ def make_env(id: str, options: Mapping[str, Any], *, max_ticks: int) -> gymnasiu
         raise ConfigError(f"id: cannot make Gymnasium environment {id!r} with {dict(options)}: {error}") from error
 
 
-def winning_return(env: gymnasium.Env[Any, Any], win_return: float | None) -> float | None:
-    """Return the least return of a win, None if it is not defined."""
-    if win_return is None and env.spec is not None:
-        return env.spec.reward_threshold
-    return win_return
-
-
-def _mask_in_observation(space: gymnasium.Space[Any], mask_key: str) -> bool:
-    """Return whether observations carry an action mask beside other leaves."""
-    return isinstance(space, gymnasium.spaces.Dict) and mask_key in space.spaces and len(space.spaces) > 1
-
-
-def _without_mask(space: gymnasium.Space[Any], mask_key: str) -> gymnasium.Space[Any]:
-    """Return an observation space without the action mask."""
-    if not isinstance(space, gymnasium.spaces.Dict) or not _mask_in_observation(space, mask_key):
-        return space
-    return gymnasium.spaces.Dict({key: part for key, part in space.spaces.items() if key != mask_key})
-
-
-def _outcome_points(total: float, winning_return: float | None) -> float:
-    """Return the points of a match: 1 or 0 as its return is a winning one or not, ½ where that is not defined."""
-    return 0.5 if winning_return is None else float(is_reached(total, winning_return))
-
-
-def make_spec(env: gymnasium.Env[Any, Any], config: GymnasiumConfig) -> EnvironmentSpec:
-    """Return the spec of an environment.
-
-    Raises:
-        ContractError: Its spaces have no array form.
-    """
-    try:
-        declared = _without_mask(env.observation_space, config.mask_key)
-        observation_space = plain_observation_space(declared, channels=config.channels)
-        leaf_spaces(observation_space)
-        action_space = plain_action_space(env.action_space)
-    except ContractError as error:
-        raise ContractError(f"game {config.id!r}: {error}") from error
-    role = Role(
-        name=ROLE,
-        observation_space=observation_space,
-        action_space=action_space,
-        teams=(0,),
-        statistics=tuple(config.statistics),
-    )
-    max_ticks = None if env.spec is None else env.spec.max_episode_steps
-    least = winning_return(env, config.win_return)
-    rule = "no win_return, so every match is a draw" if least is None else f"a return of at least {least:g} wins"
-    return EnvironmentSpec(
-        name="gymnasium",
-        roles=(role,),
-        turn="simultaneous",
-        max_ticks=max_ticks,
-        outcome_rule=rule,
-        notes=tuple(image_notes(declared, channels=config.channels)),
-    )
-
-
 class GymnasiumGame:
     """One match.
 
@@ -159,7 +96,7 @@ class GymnasiumGame:
         self._id = config.id
         self._mask_key = config.mask_key
         self._channels = config.channels
-        self._mask_in_observation = _mask_in_observation(env.observation_space, config.mask_key)
+        self._mask_in_observation = mask_in_observation(env.observation_space, config.mask_key)
         self._spec = make_spec(env, config)
         self._statistics = config.statistics
         self._terminates = config.time_limit == "terminates"
@@ -200,7 +137,7 @@ class GymnasiumGame:
         self._tick = arrays.tick
         self._read_action = action_reader(self._env.action_space, arrays.actions[ROLE][seat])
         self._write = observation_writer(
-            _without_mask(self._env.observation_space, self._mask_key),
+            without_mask(self._env.observation_space, self._mask_key),
             {name: leaf[seat] for name, leaf in role.observation.items()},
             channels=self._channels,
         )
@@ -235,7 +172,7 @@ class GymnasiumGame:
             terminated = terminated or self._terminates
             self._tick.terminated[...] = terminated
             self._tick.truncated[...] = truncated and not terminated
-            self._tick.outcome[...] = _outcome_points(self._return, self._winning_return)
+            self._tick.outcome[...] = outcome_points(self._return, self._winning_return)
         else:
             self._acting[...] = True
 
@@ -369,7 +306,7 @@ class NativeEnvironment:
             running &= ~ended
             self._all_running = False
             tick.outcome[ended, 0] = [
-                _outcome_points(total, self._winning_return) for total in self._return[ended].tolist()
+                outcome_points(total, self._winning_return) for total in self._return[ended].tolist()
             ]
             role.acting[:, 0] = running
         return tick

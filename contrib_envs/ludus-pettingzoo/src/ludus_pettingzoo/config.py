@@ -105,6 +105,12 @@ class PettingZooConfig:
         _NUMBER,
         help="in a game of one team: a match with at least this total reward is won; by default all are draws",
     )
+    score: str = option(
+        "auto",
+        one_of("auto", "outcome", "return"),
+        help="what measures participants: the outcomes or the returns of their matches; auto: returns in a game of one "
+        "team without win_return",
+    )
     mask_key: str = option(
         "action_mask", help="key of the action mask in the observation or the info of an agent", lasting=True
     )

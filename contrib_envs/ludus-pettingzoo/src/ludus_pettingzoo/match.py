@@ -176,6 +176,7 @@ class MatchState:
             turn=turn,
             max_ticks=self._max_ticks or None,
             constant_sum=self._rule.is_constant_sum,
+            score=self._rule.score if self._config.score == "auto" else self._config.score,  # type: ignore[arg-type]
             outcome_rule=self._rule.description,
             notes=self._seating.notes,
         )

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
 from statistics import mean
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from attrs import define, field, frozen
@@ -47,12 +47,14 @@ class OutcomeRule:
         description: The rule in words.
         is_constant_sum: Whether the points of all teams sum to 1.
         reads_infos: Whether the rule needs the infos of agents.
+        score: What measures participants where the option `score` is auto.
     """
 
     points: Callable[[MatchRecord], list[float]]
     description: str
     is_constant_sum: bool = False
     reads_infos: bool = False
+    score: Literal["outcome", "return"] = "outcome"
 
 
 def make_rule(config: PettingZooConfig, seating: Seating, env: Any) -> OutcomeRule:
@@ -105,7 +107,7 @@ def _by_survival(record: MatchRecord) -> list[float]:
 def _return_rule(win_return: float | None) -> OutcomeRule:
     if win_return is None:
         words = "one team and no win_return, so every match is a draw; compare returns"
-        return OutcomeRule(points=lambda _record: [0.5], description=words)
+        return OutcomeRule(points=lambda _record: [0.5], description=words, score="return")
     return OutcomeRule(
         points=lambda record: [float(is_reached(record.total[0], win_return))],
         description=f"a total reward of at least {win_return:g} wins",

@@ -12,7 +12,7 @@ import click
 import numpy as np
 from attrs import frozen
 from ludus.agent import Agent
-from ludus.environment import Environment, Scenario
+from ludus.environment import Environment, EnvironmentSpec, Scenario
 from ludus.lineup import Lineup, make_agents, make_lineups, team_rotations
 from ludus.runs import open_run, play_matches, score
 
@@ -83,7 +83,7 @@ def evaluate(
     if filled := lineups[0].describe_filled():
         click.echo(filled)
     for lineup, own in zip(lineups, by_lineup, strict=True):
-        click.echo(f"{lineup.describe()}: {_result_text(own)}")
+        click.echo(f"{lineup.describe()}: {_result_text(own, lineup.spec)}")
     for lineup, own in zip(lineups[1:], by_lineup[1:], strict=True):
         click.echo(f"{lineups[0].names[0]} minus {lineup.names[0]}: {_difference_text(by_lineup[0], own)}")
 
@@ -212,12 +212,21 @@ def _json(lineups: Sequence[Lineup], results: Sequence[_Results]) -> dict[str, A
 def _result_json(lineup: Lineup, own: _Results) -> dict[str, Any]:
     record = own.record()
     counted = score(record.wins, record.draws, record.losses)
-    means = {"mean_return": record.mean_return, "mean_ticks": record.mean_ticks}
+    _, *interval = _mean_interval(own.returns)
+    means = {"mean_return": record.mean_return, "return_interval": interval, "mean_ticks": record.mean_ticks}
     return {**counted.json(), **means, "participants": list(lineup.participants)}
 
 
-def _result_text(own: _Results) -> str:
+def _result_text(own: _Results, spec: EnvironmentSpec) -> str:
+    """Return the result as text: the return with its interval where that is the score, else the points."""
     record = own.record()
+    if spec.score == "return":
+        mean, low, high = _mean_interval(own.returns)
+        wins = f"; {record.wins} wins, {record.draws} draws, {record.losses} losses" if spec.num_teams > 1 else ""
+        return (
+            f"return {mean:.2f} [{low:.2f}, {high:.2f}] in {own.returns.size} matches{wins}, "
+            f"{record.mean_ticks:.1f} ticks per match"
+        )
     result = score(record.wins, record.draws, record.losses)
     return (
         f"{result.wins} wins, {result.draws} draws, {result.losses} losses; score {result.score:.3f} "
@@ -241,7 +250,7 @@ def _score_difference(own: _Results, other: _Results) -> tuple[float, float, flo
 
 
 def _mean_interval(differences: np.ndarray) -> tuple[float, float, float]:
-    """Return the mean of paired differences ``[n]`` and the ends of its 95 % interval."""
+    """Return the mean of values or paired differences ``[n]`` and the ends of its 95 % interval."""
     mean, half = float(differences.mean()), 0.0
     if differences.size > 1:
         half = NEAR * float(differences.std(ddof=1)) / math.sqrt(differences.size)

@@ -1,10 +1,14 @@
-"""The width of the commands' output."""
+"""Tables, and the width of the commands' output."""
 
 from __future__ import annotations
 
 import shutil
 
-__all__ = ["output_width"]
+from rich.table import Table
+
+__all__ = ["NEAR", "output_width", "table"]
+
+NEAR = 1.96  # standard deviations of a 95 % interval
 
 _DEFAULT = 100  # columns of output to a file or pipe
 
@@ -12,3 +16,11 @@ _DEFAULT = 100  # columns of output to a file or pipe
 def output_width() -> int:
     """Return the number of columns of the terminal, or 100 where the output is no terminal."""
     return shutil.get_terminal_size((_DEFAULT, 1)).columns
+
+
+def table(title: str, *columns: str) -> Table:
+    """Return an empty table; columns whose names start with > are aligned to the right."""
+    result = Table(title=title, title_justify="left", min_width=len(title), box=None, pad_edge=False)
+    for column in columns:
+        result.add_column(column.lstrip(">"), justify="right" if column.startswith(">") else "left", overflow="fold")
+    return result

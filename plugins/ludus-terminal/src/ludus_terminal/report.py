@@ -15,6 +15,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from ludus_terminal.output import output_width
+from ludus_terminal.returns import returns_json, returns_table
 from ludus_terminal.views import NEAR, printable, records_json
 
 __all__ = ["report"]
@@ -56,6 +57,7 @@ def _player(run: Run, name: str) -> dict[str, Any]:
     return {
         "newest": newest,
         "records": {opponent: record for opponent, record in records.items() if record["score"] is not None},
+        "returns": returns_json(run, (newest, *earlier_models(models), *league.anchors)) if newest else [],
         "ratings": [rating if rating.matches else None for rating in ratings],
     }
 
@@ -71,7 +73,10 @@ def _show(data: dict[str, Any]) -> Iterable[RenderableType]:
         if not player["newest"]:
             yield f"{escape(name)}: no model frozen yet"
             continue
-        yield _records(player) if player["records"] else _unrated(player["newest"], teams=data["teams"])
+        if player["returns"]:
+            yield returns_table(player["returns"])
+        if player["records"] or not player["returns"]:
+            yield _records(player) if player["records"] else _unrated(player["newest"], teams=data["teams"])
         if len(player["ratings"]) > 1 and any(player["ratings"]):
             yield _rating_history(player["ratings"])
 
@@ -88,7 +93,7 @@ def _unrated(model: str, *, teams: int) -> str:
     name = escape(model)
     if teams > 1:
         return f"{name}: no evaluation matches"
-    return f"{name}: a game of one team has no ratings; ludus eval RUN {name} scores it"
+    return f"{name}: no evaluation matches; ludus eval RUN {name} measures its return"
 
 
 def _records(player: dict[str, Any]) -> Table:

@@ -17,6 +17,9 @@ from rich.markup import escape
 from rich.table import Table
 from rich.tree import Tree
 
+from ludus_terminal.output import NEAR, table
+from ludus_terminal.returns import returns_json, returns_table
+
 __all__ = [
     "LINEAGE",
     "MATCHES",
@@ -35,7 +38,6 @@ __all__ = [
 ]
 
 _ROWS = 12  # maximum rows of a table of the overview, and of the payoff matrix
-NEAR = 1.96  # standard deviations of a 95 % interval
 
 Data: TypeAlias = Any  # JSON values
 
@@ -60,14 +62,6 @@ def printable(data: Data) -> Data:
     if isinstance(data, dict):
         return {printable(key): printable(value) for key, value in data.items()}
     return [printable(value) for value in data] if isinstance(data, list | tuple) else data
-
-
-def table(title: str, *columns: str) -> Table:
-    """Return an empty table; columns whose names start with > are aligned to the right."""
-    result = Table(title=title, title_justify="left", min_width=len(title), box=None, pad_edge=False)
-    for column in columns:
-        result.add_column(column.lstrip(">"), justify="right" if column.startswith(">") else "left", overflow="fold")
-    return result
 
 
 def records_json(run: Run, participant: str, opponents: Sequence[str]) -> Data:
@@ -111,12 +105,15 @@ def natural(participant: str) -> tuple[str, int, bool]:
 
 
 def _overview(run: Run) -> Data:
+    newest = [model for view in run.league.players.values() for model in view.models[-1:]]
     return {
         "run": str(run.folder),
         "environment": run.meta("environment"),
         "created_s": run.meta("created_s"),
         "matches": run.num_matches(),
+        "teams": run.league.num_teams,
         "players": [_player(run, name) for name in run.league.players],
+        "returns": returns_json(run, (*newest, *run.league.anchors)),
         "ratings": _best_first(run, _league_ratings(run)),
     }
 
@@ -139,14 +136,18 @@ def _show_overview(data: Data) -> Iterable[RenderableType]:
     started = time.strftime("%Y-%m-%d %H:%M", time.localtime(data["created_s"]))
     environment = data["environment"] if isinstance(data["environment"], str) else "league"
     yield escape(f"{data['run']}: {environment}, started {started}, {data['matches']:,} matches")
-    yield from _players_and_scores(data["players"])
+    yield from _players_and_scores(data["players"], data["teams"])
+    if data["returns"]:
+        yield returns_table(data["returns"])
+    if data["teams"] == 1:
+        return
     best, left = _best_of_each_side(data["ratings"])
     yield from ratings_tables("Ratings (± 95 %)", printable([row.json() for row in best]), digits=0)
     if left:
         yield f"… and {left} more: ludus league {escape(data['run'])} ratings"
 
 
-def _players_and_scores(rows: Sequence[Data]) -> Iterable[RenderableType]:
+def _players_and_scores(rows: Sequence[Data], teams: int) -> Iterable[RenderableType]:
     players = table("Players", "player", "role", "newest", ">models", ">decisions")
     records = table("Newest models against anchors", "model", "anchor", ">matches", ">score", "95 % interval")
     with_baseline = any("baseline" in record for player in rows for record in player["anchors"].values())
@@ -155,7 +156,7 @@ def _players_and_scores(rows: Sequence[Data]) -> Iterable[RenderableType]:
     for player in rows:
         columns = (player["name"], player["role"], player["newest"])
         players.add_row(*map(escape, columns), f"{player['models']:,}", f"{player['decisions']:,}")
-        for anchor, record in player["anchors"].items():
+        for anchor, record in player["anchors"].items() if teams != 1 else ():
             records.add_row(escape(player["newest"]), escape(anchor), *_score_cells(record), *_baseline_cells(record))
     yield players
     if records.row_count:
