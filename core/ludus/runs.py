@@ -270,8 +270,9 @@ class Run(AbstractContextManager["Run"]):
         if participant in league.anchors:
             return Participant(participant, only_role(spec, partial(_scripted_agent, self, participant, spec)))
         if participant not in league.models:
-            example = f"one, for example {player}@latest, or " if league.players[player].models else ""
-            raise ConfigError(f"{name} is no frozen model; name {example}a scripted agent")
+            if not league.players[player].models:
+                raise ConfigError(f"{name}: {player} has no frozen model yet; name a scripted agent, or train on")
+            raise ConfigError(f"{name} is no frozen model; name one, for example {player}@latest, or a scripted agent")
         return Participant(participant, league.players[player].role if player in league.players else "")
 
     def default_participants(self, role: str, spec: EnvironmentSpec) -> Iterator[str]:

@@ -43,6 +43,7 @@ WORDS = {
     "AnchorsConfig": "against",
     "AsTeamConfig": "game role",
     "AttentionPart": "entities head",
+    "BuiltinConfig": "name",
     "CurriculumConfig": "against",
     "EntityPart": "leaf present",
     "ForgottenConfig": "against exploiters",
@@ -87,6 +88,7 @@ TABLES = {
     "AsTeamConfig": "options",
     "GymnasiumConfig": "options",
     "PettingZooConfig": "options",
+    "PythonConfig": "options",
     "TeamRewardConfig": "options",
     "WithInterfacesConfig": "options",
 }
@@ -240,6 +242,7 @@ ALLOWED = {
     "contrib_envs/ludus-copies/src/ludus_copies/workers.py": "starts this interpreter",
     "contrib_envs/ludus-pettingzoo/src/ludus_pettingzoo/environment.py": "ids, whose option declares Imports",
     "core/ludus/component.py": "import paths that plugins register",
+    "plugins/ludus-agents/src/ludus_agents/python.py": "agents, whose option declares Imports",
     "plugins/ludus-bench/src/ludus_bench/watched_run.py": "starts this interpreter",
     "plugins/ludus-local/src/ludus_local/process.py": "starts this interpreter",
     "plugins/ludus-terminal/src/ludus_terminal/league.py": "names of its own modules",

@@ -326,7 +326,7 @@ def test_error_without_models_suggests_no_model(toml, tmp_path):
     with (
         open_run(tmp_path) as run,
         closing(run.make_environment(1)) as environment,
-        pytest.raises(ConfigError, match="main@live is no frozen model; name a scripted agent"),
+        pytest.raises(ConfigError, match="main@live: main has no frozen model yet; name a scripted agent, or train on"),
     ):
         run.agent("main@live", "player", environment=environment)
 

@@ -17,6 +17,8 @@ from ludus._run.metrics import earlier_models
 from ludus._run.worker_factories import make_actor_cache
 from ludus._sampling.evaluation import play_out
 from ludus._sampling.match_engine import logged_results
+from ludus._sampling.opponents import ActorCache
+from ludus.environment import Environment
 from ludus.errors import DamagedFileError
 from ludus.matchmaker import PlayerView
 from ludus.records import Fixture
@@ -45,14 +47,11 @@ def play_final_evaluation(
         stop: Called before every tick; a true value ends the evaluation, and drops the matches of the current pair.
         print_line: Prints one line for the user.
     """
-    spec, league, matches = run.spec, coordinator.league, run.config.evaluation.final_matches
-    rotations = spec.num_teams if coordinator.evaluation.rotates_teams else 1
-    matches_per_fixture = -(-matches // rotations)
-    limit_s = 60 * run.config.evaluation.final_minutes or math.inf
-    end_s = time.monotonic() + limit_s
-    while (pairs := _pairs_to_play(league, matches_per_fixture)) and not stop():
+    league, limit_s = coordinator.league, 60 * run.config.evaluation.final_minutes
+    final = _FinalMatches(run, coordinator, stop, print_line, end_s=time.monotonic() + (limit_s or math.inf))
+    while (pairs := _pairs_to_play(league, final.matches_per_fixture)) and not stop():
         try:
-            _play_pairs(run, coordinator, pairs, rotations, stop=stop, print_line=print_line, end_s=end_s)
+            final.play(pairs)
         except DamagedFileError:
             if not coordinator.inspector.inspect_participants(name for pair in pairs for name in pair[2]):
                 raise
@@ -61,61 +60,78 @@ def play_final_evaluation(
             return
 
 
-def _play_pairs(
-    run: RunContext,
-    coordinator: Coordinator,
-    pairs: Sequence[tuple[str, str, tuple[str, ...]]],
-    rotations: int,
-    *,
-    stop: Callable[[], object],
-    print_line: Callable[[str], None],
-    end_s: float,
-) -> None:
-    """Play the matches of pairs, until a time of the monotonic clock.
+@define
+class _FinalMatches:
+    """Plays the matches of pairs, until a time of the monotonic clock; arguments as of `play_final_evaluation`."""
 
-    Raises:
-        DamagedFileError: The file of a model is damaged; earlier pairs are committed.
-    """
-    spec, league, matches = run.spec, coordinator.league, run.config.evaluation.final_matches
-    matches_per_fixture = -(-matches // rotations)
-    num_matches = min(rotations * matches_per_fixture, run.config.evaluation_matches)
-    environment = make_environment(run.config.environment, num_matches)
-    cache, fixtures = make_actor_cache(run, "final", spec, num_matches), list[Fixture]()
-    try:
-        for index, (first, opponent, by_team) in enumerate(pairs):
-            if stop():
-                break
-            subject = f"{_REASON}: {first} against {opponent}" if opponent else f"{_REASON}: {first}"
-            now_s = time.monotonic()
-            pair_end_s = now_s + max(end_s - now_s, 0.0) / (len(pairs) - index)
-            print_line(f"{subject}, {matches} matches")
-            fixtures = coordinator.evaluation.create(by_team, matches_per_fixture, reason=_REASON)
+    run: RunContext
+    coordinator: Coordinator
+    stop: Callable[[], object]
+    print_line: Callable[[str], None]
+    end_s: float
+    matches_per_fixture: int = field(init=False)
+    _matches: int = field(init=False)
+    _batch: int = field(init=False)  # matches that are played at the same time
+
+    def __attrs_post_init__(self) -> None:
+        config, rotates = self.run.config, self.coordinator.evaluation.rotates_teams
+        rotations = self.run.spec.num_teams if rotates else 1
+        self._matches = config.evaluation.final_matches
+        self.matches_per_fixture = -(-self._matches // rotations)
+        self._batch = min(rotations * self.matches_per_fixture, config.evaluation_matches)
+
+    def play(self, pairs: Sequence[tuple[str, str, tuple[str, ...]]]) -> None:
+        """Play pairs and commit each; a pair gets its share of the time that is left.
+
+        Raises:
+            DamagedFileError: The file of a model is damaged; earlier pairs are committed.
+        """
+        environment = make_environment(self.run.config.environment, self._batch)
+        cache = make_actor_cache(self.run, "final", self.run.spec, self._batch)
+        try:
+            for index, (first, opponent, by_team) in enumerate(pairs):
+                if self.stop():
+                    break
+                now_s = time.monotonic()
+                end_s = now_s + max(self.end_s - now_s, 0.0) / (len(pairs) - index)
+                subject = f"{_REASON}: {first} against {opponent}" if opponent else f"{_REASON}: {first}"
+                self._play_pair(environment, cache, subject, by_team, end_s=end_s)
+        except StopRequested:  # in the middle of a game, or between two starts of matches
+            return
+        finally:
+            close_environment(environment)
+
+    def _play_pair(
+        self, environment: Environment, cache: ActorCache, subject: str, by_team: tuple[str, ...], *, end_s: float
+    ) -> None:
+        self.print_line(f"{subject}, {self._matches} matches")
+        league = self.coordinator.league
+        fixtures = self.coordinator.evaluation.create(by_team, self.matches_per_fixture, reason=_REASON)
+        try:
             results = play_out(
                 environment,
                 fixtures,
-                lambda fixture, seat: cache.resolve(fixture, seat, spec),
-                stop=stop,
-                end_s=pair_end_s,
-                on_progress=_Progress(subject, print_line).show,
+                lambda fixture, seat: cache.resolve(fixture, seat, self.run.spec),
+                stop=self.stop,
+                end_s=end_s,
+                on_progress=_Progress(subject, self.print_line).show,
             )
-            if stop() and not results:  # the fixtures are not committed either
-                break
-            if results:
-                league.record(logged_results(results, kind="eval"))
-            played = results["number"].size if results else 0
-            if played < matches:
-                print_line(f"{subject}: {played} of {matches} matches count, {_LIMIT_HINT}")
-            for fixture in fixtures:
-                league.store.fixtures.close(fixture.id)
-            coordinator.commit()
-    except DamagedFileError:
+        except DamagedFileError:
+            self._close(fixtures)
+            raise
+        if self.stop() and not results:  # the fixtures are not committed either
+            return
+        if results:
+            league.record(logged_results(results, kind="eval"))
+        played = results["number"].size if results else 0
+        if played < self._matches:
+            self.print_line(f"{subject}: {played} of {self._matches} matches count, {_LIMIT_HINT}")
+        self._close(fixtures)
+        self.coordinator.commit()
+
+    def _close(self, fixtures: Sequence[Fixture]) -> None:
         for fixture in fixtures:
-            league.store.fixtures.close(fixture.id)
-        raise
-    except StopRequested:  # in the middle of a game, or between two starts of matches
-        return
-    finally:
-        close_environment(environment)
+            self.coordinator.league.store.fixtures.close(fixture.id)
 
 
 @define
@@ -153,8 +169,8 @@ def _pairs_to_play(league: League, matches: int) -> list[tuple[str, str, tuple[s
     played = {f.participants for f in fixtures if (f.reason, f.matches) == (_REASON, matches)}
     pairs = []
     for first, opponent in _final_pairs(league, matches):
-        if opponent and league.team(first) is not None and league.team(first) == league.team(opponent):
-            continue  # both play this team only
+        if opponent and _share_team(league, first, opponent):
+            continue
         by_team = _seat_all_teams(league, first, opponent)
         participants = tuple(by_team[seat.team] for seat in league.seats)
         if participants not in played:
@@ -163,12 +179,16 @@ def _pairs_to_play(league: League, matches: int) -> list[tuple[str, str, tuple[s
     return pairs
 
 
+def _share_team(league: League, one: str, other: str) -> bool:
+    """Return whether both participants play the same team only, so that they never meet."""
+    return league.team(one) is not None and league.team(one) == league.team(other)
+
+
 def _final_pairs(league: League, matches: int) -> Iterator[tuple[str, str]]:
     """Yield every newest model with its opponents, and where sides differ the baseline of every side.
 
-    In a game of one team, yield every participant without an opponent.
-
-    A baseline that is known from as many evaluation matches is left out: anchors do not change.
+    In a game of one team, yield every participant without an opponent. A baseline that is known from as many evaluation
+    matches is left out: anchors do not change.
     """
     if league.num_teams == 1:
         yield from ((name, "") for name in _alone(league))

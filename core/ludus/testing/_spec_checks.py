@@ -32,7 +32,9 @@ def check_spec(spec: EnvironmentSpec) -> None:
     for role in spec.roles:
         _check_role(spec, role)
     _check_limits(spec)
+    _check_score(spec)
     _check_scenarios(spec)
+    _check_builtin_bots(spec)
     if spec.symmetric:
         _check_symmetric(spec)
 
@@ -52,8 +54,6 @@ def _check_role(spec: EnvironmentSpec, role: Role) -> None:
             fail(spec, f"a Box action space is one-dimensional float32, got {dtype} {shape}", role=role.name)
     elif not sizes or min(sizes) < 1:
         fail(spec, f"expected at least one action label with at least one choice, got {sizes}", role=role.name)
-    if len(set(role.builtin)) < len(role.builtin):
-        fail(spec, f"the built-in bots {', '.join(role.builtin)} are not all different", role=role.name)
     if np.any(getattr(role.action_space, "start", 0)):
         fail(spec, "choices of an action label are counted from 0, without a start", role=role.name)
 
@@ -80,16 +80,25 @@ def _check_leaves(
 def _check_limits(spec: EnvironmentSpec) -> None:
     if spec.turn not in ("turn-based", "simultaneous", "asynchronous"):
         fail(spec, f"turn: expected turn-based, simultaneous or asynchronous, got {spec.turn!r}")
-    if spec.score not in ("outcome", "return"):
-        fail(spec, f"score: expected outcome or return, got {spec.score!r}")
-    if spec.logs_returns and any("return" in role.statistics for role in spec.roles):
-        fail(spec, "statistics: 'return' is the name of the returns that ludus logs itself; expected another name")
     if spec.max_ticks is not None and spec.max_ticks < 1:
         fail(spec, f"max_ticks: expected at least 1 or None, got {spec.max_ticks}")
     if spec.tick_s is not None and not spec.tick_s > 0:
         fail(spec, f"tick_s: expected a positive number of seconds or None, got {spec.tick_s}")
     if spec.reward_range is not None and not spec.reward_range[0] <= spec.reward_range[1]:
         fail(spec, f"reward_range: expected (low, high) with low ≤ high, got {spec.reward_range}")
+
+
+def _check_score(spec: EnvironmentSpec) -> None:
+    if spec.score not in ("outcome", "return"):
+        fail(spec, f"score: expected outcome or return, got {spec.score!r}")
+    if spec.logs_returns and any("return" in role.statistics for role in spec.roles):
+        fail(spec, "statistics: 'return' is the name of the returns that ludus logs itself; expected another name")
+
+
+def _check_builtin_bots(spec: EnvironmentSpec) -> None:
+    for role in spec.roles:
+        if len(set(role.builtin)) < len(role.builtin):
+            fail(spec, f"the built-in bots {', '.join(role.builtin)} are not all different", role=role.name)
 
 
 def _check_scenarios(spec: EnvironmentSpec) -> None:

@@ -176,22 +176,21 @@ class TickChecker:
     def _check_acting(self, tick: Tick) -> None:
         """Check the number of acting seats, by the declared kind of turn."""
         acting = np.concatenate([role_tick.acting for role_tick in tick.roles.values()], axis=1)
+        count = acting.sum(axis=1)
         if self.is_bot is not None:
             for match, seat in _seats(acting & self.is_bot):
                 self._fail(f"seat {seat} of the match acts, although a built-in bot fills it", match=match)
-        count = acting.sum(axis=1)
         for match in _match_indices(~self._running & (count > 0)):
             self._fail("a seat acts although the match has ended and was not reset", match=match)
         self._idle_ticks = np.where(self._running & (count == 0), self._idle_ticks + 1, 0)
-        for match in _match_indices(self._running):
-            if self.is_bot is not None and count[match] == 0:
-                pass  # only bots move
-            elif self.spec.turn == "turn-based" and count[match] != 1:
+        for match in _match_indices(self._running & (self._idle_ticks > self.max_idle_ticks)):
+            self._fail(f"no seat has acted for {self._idle_ticks[match]} ticks of a running match", match=match)
+        only_bots_move = (count == 0) & (self.is_bot is not None)
+        for match in _match_indices(self._running & ~only_bots_move):
+            if self.spec.turn == "turn-based" and count[match] != 1:
                 self._fail(f"{count[match]} seats act in a turn-based match; expected exactly one", match=match)
-            elif self.spec.turn == "simultaneous" and count[match] == 0:
+            if self.spec.turn == "simultaneous" and count[match] == 0:
                 self._fail("no seat acts in a running simultaneous match", match=match)
-            if self._idle_ticks[match] > self.max_idle_ticks:
-                self._fail(f"no seat has acted for {self._idle_ticks[match]} ticks of a running match", match=match)
 
     # -- values
 

@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
+from typing import Any
+
 from attrs import frozen
 from ludus.option import Check, option
+from ludus.trust import Imports, modules_of
 
+_PATH = Check(
+    'an import path "module:Class"',
+    lambda value: isinstance(value, str) and re.fullmatch(r"[\w.]+:[^\W\d]\w*", value) is not None,
+)
 _FILE = Check(
     "the path of a model file, …/<hash>.safetensors",
     lambda value: isinstance(value, str) and value.endswith(".safetensors"),
@@ -20,6 +29,18 @@ class BuiltinConfig:
         Check("the name of a built-in bot", lambda value: isinstance(value, str)),
         help="Name of a bot of the environment, as `ludus check` lists them; may be empty where there is one only.",
     )
+
+
+@frozen(kw_only=True)
+class PythonConfig:
+    """Options of the agent ``python``."""
+
+    path: str = option(
+        check=_PATH,
+        help='Class of the agent, "module:Class"; the module must be trusted.',
+        imports=Imports(modules=modules_of),
+    )
+    options: Mapping[str, Any] = option({}, help="Keyword arguments of the class, beside `spec` and `role`.")
 
 
 @frozen(kw_only=True)

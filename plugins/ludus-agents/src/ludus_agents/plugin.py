@@ -1,4 +1,4 @@
-"""Registers the agents ``builtin`` and ``model``."""
+"""Registers the agents ``builtin``, ``model`` and ``python``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ LUDUS_API = 1
 
 @hookimpl
 def ludus_register_agents() -> list[Component]:
-    """Register ``builtin`` and ``model``."""
+    """Register ``builtin``, ``model`` and ``python``."""
     return [
         Component(
             name="builtin",
@@ -22,5 +22,11 @@ def ludus_register_agents() -> list[Component]:
             factory="ludus_agents.model:make_model",
             config="ludus_agents.config:ModelConfig",
             summary="A frozen model of another run, chosen by its file; evaluates its positions",
+        ),
+        Component(
+            name="python",
+            factory="ludus_agents.python:make_python",
+            config="ludus_agents.config:PythonConfig",
+            summary="An agent of your own module, by the import path of its class",
         ),
     ]

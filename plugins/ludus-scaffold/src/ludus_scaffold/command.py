@@ -14,7 +14,7 @@ from ludus.errors import ConfigError
 from ludus.option import name as component_name
 
 #: Kinds of components that have templates.
-KINDS = ("environment", "algorithm", "matchmaker", "interface")
+KINDS = ("environment", "algorithm", "matchmaker", "interface", "agent")
 
 #: Path of every template's file; ``$package`` is the import package. Templates ``common-…`` are used for all kinds.
 _PATHS = {
@@ -37,6 +37,7 @@ _REQUIRES = {
     "algorithm": ("attrs>=23.2", "ludus{ludus}", "ludus-torch{ludus}", "numpy>=1.26", "torch>=2.4"),
     "matchmaker": ("attrs>=23.2", "ludus{ludus}", "numpy>=1.26"),
     "interface": ("attrs>=23.2", "gymnasium>=1.0", "ludus{ludus}", "numpy>=1.26"),
+    "agent": ("attrs>=23.2", "gymnasium>=1.0", "ludus{ludus}", "numpy>=1.26"),
 }
 
 #: Further requirements of its tests.
@@ -47,6 +48,7 @@ _SUMMARIES = {
     "algorithm": "REINFORCE with a learned baseline on any stateless network",
     "matchmaker": "uniform over a pool of frozen models",
     "interface": "maps bounded observations to [-1, 1] and scales rewards",
+    "agent": "repeats its last action where that is legal",
 }
 
 
