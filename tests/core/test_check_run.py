@@ -120,6 +120,7 @@ def test_a_valid_file_passes(path):
         "environment dummy-count",
         "player main",
         "player main",
+        "player main",
         "anchor perfect",
         "matchmaking",
         "matchmaking",

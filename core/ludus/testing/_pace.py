@@ -135,7 +135,7 @@ def check_pace(config: RunConfig, player: PlayerConfig, pace: Pace, *, batch: in
             f"sooner; run.stall_s has to be above the time of one start",
         )
     shares = sum(other.share for other in config.players.values())
-    rate = pace.decisions_per_s * _count_samplers(config) * player.share / max(shares, 1e-9)
+    rate = pace.decisions_per_s * configured_samplers(config) * player.share / max(shares, 1e-9)
     fill_s = batch / max(rate, 1e-9)
     if rate and fill_s > _SLOW_UPDATE_S:
         settings = ", ".join(_settings(config, player, rate, batch=batch, seats=seats))
@@ -147,7 +147,8 @@ def check_pace(config: RunConfig, player: PlayerConfig, pace: Pace, *, batch: in
         )
 
 
-def _count_samplers(config: RunConfig) -> int:
+def configured_samplers(config: RunConfig) -> int:
+    """Return the number of samplers of a run."""
     if config.run.workers == 0 or config.launcher is None:
         return 1
     return count_samplers(config, make(config.launcher).cores)

@@ -35,9 +35,10 @@ from ludus.records import Fixture
 from ludus.spaces import action_width, is_continuous, label_sizes, leaf_spaces, legal_actions, random_actions
 from ludus.testing._algorithm import check_decision, check_fields
 from ludus.testing._errors import expect_type, require
+from ludus.testing._estimates import BYTES_PER_WEIGHT, check_memory, check_update_time, estimate_memory
 from ludus.testing._finding import Finding
 from ludus.testing._interface import check_view
-from ludus.testing._pace import Pace, PaceMeter, check_pace
+from ludus.testing._pace import Pace, PaceMeter, check_pace, configured_samplers
 from ludus.testing._rollout import Rollout, SeededActions, TickCheck
 from ludus.testing._synthetic import random_leaves
 
@@ -120,9 +121,13 @@ def check_player(player: PlayerConfig, environment: Environment, context: RunCon
     if role.guidance:
         budget = "the training budget" if run.minutes or run.decisions else "a training budget, which the run lacks"
         yield f"guidance fades over {budget}: {', '.join(role.guidance)}"
-    _check_memory(player, role)
-    yield from _check_networks(player, role)
+    num_weights = _check_weights(player, role)
     algorithm = make_algorithm(player, role)
+    estimate = estimate_memory(
+        context.config, player, role, num_weights=num_weights, segment_decisions=algorithm.segment_decisions
+    )
+    yield from check_memory(context.config, player, estimate, samplers=configured_samplers(context.config))
+    yield from _check_networks(player, role)
     subject = f"algorithm {player.algorithm.name!r}"
     with wrap_answer_errors(subject):
         check_fields(algorithm)
@@ -136,12 +141,15 @@ def check_player(player: PlayerConfig, environment: Environment, context: RunCon
     yield f"policy: {num_weights:,} weights; {batch.num_decisions} decisions in {batch.num_segments} segments"
     start = time.perf_counter()
     result = trainer.update(batch.read_only(), progress=0.0)
+    elapsed_s = time.perf_counter() - start
     with wrap_answer_errors(subject):
         expect_type(UpdateResult, result, "update")
     actor.policy.load(trainer.weights())
     metrics = _describe_metrics(result)
     if result.samples:
-        yield f"update: {time.perf_counter() - start:.2f} s; {metrics}"
+        update_s = elapsed_s * trainer.batch_decisions / batch.num_decisions
+        yield f"update: {elapsed_s:.2f} s; {metrics}; of {trainer.batch_decisions:,} decisions about {update_s:,.1f} s"
+        yield from check_update_time(context.config, player, update_s=update_s, batch=trainer.batch_decisions)
     else:
         text = f"the update trained on 0 of {batch.num_decisions} decisions, so it does not show that the player learns"
         yield Finding("warn", f"player {player.name}", f"{text} (expected before learning_starts)")
@@ -166,23 +174,21 @@ def _add_checks(actor: LiveActor, algorithm: Algorithm, player: PlayerConfig, ro
         actor.interface = cast("Interface", checked)
 
 
-_BYTES_PER_WEIGHT = 16  # weight, gradient and the two moments of Adam, in single precision
-
-
-def _check_memory(player: PlayerConfig, role: Role) -> None:
-    """Check that the networks of a player can learn on this machine, without allocating them.
+def _check_weights(player: PlayerConfig, role: Role) -> int:
+    """Return the number of weights of a player, which are not allocated, after a check that they can learn here.
 
     Raises:
         ConfigError: They cannot.
     """
     count = count_weights(player, role)
-    needed, machine = count * _BYTES_PER_WEIGHT, memory_bytes()
+    needed, machine = count * BYTES_PER_WEIGHT, memory_bytes()
     if needed > machine:
         name = (player.network or player.algorithm).name
         raise ConfigError(
             f"players.{player.name}.{name}: {count:,} weights need {needed / 1e9:,.0f} GB while they learn, but this "
             f"machine has {machine / 1e9:,.0f} GB; expected fewer or smaller layers, or inputs of fewer numbers"
         )
+    return count
 
 
 def _check_networks(player: PlayerConfig, role: Role) -> Iterator[str]:
