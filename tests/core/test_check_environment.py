@@ -781,6 +781,13 @@ class DrawsNothing(Pile):
         return None
 
 
+class DrawsBadly(Pile):
+    """Returns an image of floats."""
+
+    def render_frame(self, match):
+        return np.zeros((2, 2, 3))
+
+
 class CountsFromZero(Pile):
     """Names actions differently than it parses them."""
 
@@ -819,6 +826,7 @@ ROLLOUTS = {
     SeedsNumpy: "changed the global random state of Python or NumPy",
     ClosesOnce: "closing twice raised OSError: closed already",
     DrawsNothing: "render did not return a str",
+    DrawsBadly: r"match 0.* render_frame returned an array \[2, 2, 3\] float64; expected \[H, W, 3\] uint8",
     CountsFromZero: "parse_action does not parse '2', the name of action",
     ReadsAnything: "parse_action accepted a text that is no action",
 }

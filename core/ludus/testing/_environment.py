@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Mapping, Sequence
 from contextlib import closing
@@ -12,6 +13,7 @@ import numpy as np
 from ludus.component import Component
 from ludus.environment import Environment, EnvironmentSpec, Playable, Role, RoleTick
 from ludus.errors import ContractError
+from ludus.rendering import Renderable, Scene, check_frame, scene_from_json, scene_to_json
 from ludus.spaces import label_sizes
 from ludus.testing._errors import fail_environment, rejects
 from ludus.testing._rollout import Actions, Rollout, copy_tick, environment_factory
@@ -56,6 +58,8 @@ def check_environment(
     checks.check_full_reset(environment, ticks)
     if isinstance(environment, Playable):
         _check_playable(spec, environment)
+    if isinstance(environment, Renderable):
+        _check_frames(spec, environment)
     _check_close(spec, environment)
     checks.check_determinism(ticks)
     checks.check_batch_size(ticks)
@@ -79,6 +83,16 @@ def _check_playable(spec: EnvironmentSpec, environment: Playable) -> None:
             fail_environment(spec, "render did not return a str", match=match)
     for role in spec.roles:
         _check_action_names(spec, environment, role)
+
+
+def _check_frames(spec: EnvironmentSpec, environment: Renderable) -> None:
+    """Check the frame of every match, and the JSON form of scenes."""
+    for match in range(len(SEQUENCES)):
+        frame = environment.render_frame(match)
+        if frame is not None and (problem := check_frame(frame)):
+            fail_environment(spec, f"render_frame returned {problem}", match=match)
+        if isinstance(frame, Scene) and scene_from_json(json.loads(json.dumps(scene_to_json(frame)))) != frame:
+            fail_environment(spec, "render_frame returned a scene that differs from its JSON form", match=match)
 
 
 def _check_action_names(spec: EnvironmentSpec, environment: Playable, role: Role) -> None:

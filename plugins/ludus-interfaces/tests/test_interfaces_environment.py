@@ -10,6 +10,7 @@ from gymnasium import spaces
 from ludus.environment import EnvironmentSpec, Playable, Role, RoleTick, Scenario, Tick
 from ludus.errors import ContractError
 from ludus.interface import Identity, SeatView, Spaces, stack, wrap_agent
+from ludus.rendering import draw_match
 from ludus.spaces import leaf_spaces
 from ludus.testing import check_environment
 from ludus_interfaces.environment import wrap_environment
@@ -358,6 +359,22 @@ def test_wrapped_environments_are_playable_if_the_environment_is():
     game = wrap_environment(PlayableCards(), {"player": OneLabel()})
     game.reset(np.array([2], np.uint64))
     assert game.render(0) == "card 2"
+
+
+def test_frames_are_those_of_the_wrapped_environment():
+    """A frame passes through two wrappers; text stands for it in a playable environment."""
+
+    class DrawnCards(Cards):
+        def render_frame(self, match):
+            return np.full((2, 2, 3), self.card()[match], np.uint8)
+
+    game = wrap_environment(wrap_environment(DrawnCards(), {"player": OneLabel()}), {})
+    game.reset(np.array([2], np.uint64))
+    assert draw_match(game, 0).tolist() == np.full((2, 2, 3), 2).tolist()
+    game = wrap_environment(PlayableCards(), {"player": OneLabel()})
+    game.reset(np.array([2], np.uint64))
+    assert draw_match(game, 0) == "card 2"
+    assert draw_match(wrap_environment(Cards(), {}), 0) is None
 
 
 def test_typed_actions_are_found_among_transformed_actions():

@@ -150,6 +150,10 @@ class AtariGame:
         parts["point_lost"][:] = -config.point_lost * won[::-1]
         self._player.reward[:] = sum(parts[name] for name in PARTS)
 
+    def render_frame(self) -> np.ndarray:
+        """Return the screen, ``[210, 160, 3] uint8``."""
+        return self._emulator.colours()
+
     def close(self) -> None:
         """Close the emulator."""
         self._emulator.close()

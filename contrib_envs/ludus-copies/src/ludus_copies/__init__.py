@@ -18,6 +18,7 @@ of workers.
 
 from ludus_copies.arrays import MatchArrays, ScalarGame
 from ludus_copies.copies import Copies
+from ludus_copies.frames import make_with_rendering, read_frame
 from ludus_copies.images import ImageLayout, image_note
 from ludus_copies.imports import import_attribute, is_own_function, is_subclass, missing_modules, returns
 from ludus_copies.outcome import is_equal, is_reached, sign_points, winner_points
@@ -48,11 +49,13 @@ __all__ = [
     "is_own_function",
     "is_reached",
     "is_subclass",
+    "make_with_rendering",
     "mask_writer",
     "missing_modules",
     "observation_writer",
     "plain_action_space",
     "plain_observation_space",
+    "read_frame",
     "returns",
     "reward_value",
     "sign_points",

@@ -11,6 +11,7 @@ import numpy as np
 from attrs import define, frozen
 from ludus.activity import MAKING_GAMES, STARTING_MATCHES, track
 from ludus.environment import EnvironmentSpec, RoleTick, Scenario, Tick, allocate_tick
+from ludus.rendering import Frame
 from ludus.spaces import action_dtype, action_width
 
 _ALIGNMENT_BYTES = 64
@@ -38,7 +39,8 @@ class ScalarGame(Protocol):
     and seats are set to 0, and before every `reset` all arrays: games write nonzero values. The actions of acting seats
     are legal. The values of `acting` on the tick that ends a match are ignored.
 
-    A game whose rewards have parts also has an attribute `reward_parts`: names of the parts by role.
+    A game whose rewards have parts also has an attribute `reward_parts`: names of the parts by role. A game that can
+    draw its match has a method ``render_frame() -> Frame | None``, see `ludus.rendering`.
     """
 
     @property
@@ -225,6 +227,11 @@ class GameBatch:
             self._running &= ~ended
             for acting in self._acting:
                 acting[ended] = False
+
+    def render_frame(self, match: int) -> Frame | None:
+        """Return the frame of a match; None if the game does not draw itself."""
+        render: Callable[[], Frame | None] | None = getattr(self._games[match], "render_frame", None)
+        return None if render is None else render()
 
     def close(self) -> None:
         """Close all games."""

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from ludus.environment import Role, Scenario, Tick, checked_scenarios
 from ludus.errors import ContractError
+from ludus.rendering import Frame
 from ludus.spaces import is_continuous, label_sizes
 
 from ludus_copies.arrays import ArrayPlan, BatchArrays, GameBatch, MatchStart, allocate, make_games
@@ -97,6 +98,11 @@ class Copies:
         with self._isolated:
             self._games.step()
         return self._arrays.tick
+
+    def render_frame(self, match: int) -> Frame | None:
+        """Return the frame of a match, see `ludus.rendering.Renderable`."""
+        with self._isolated:
+            return self._games.render_frame(match)
 
     def close(self) -> None:
         """Close all games and stop all workers; closing twice is harmless."""

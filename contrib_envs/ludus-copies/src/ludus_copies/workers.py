@@ -1,10 +1,11 @@
 """Worker processes that play slices of the matches for `ludus_copies`: both ends of the socket.
 
 A request is one byte: ``s`` for a step, or ``r`` for resets, followed by a length (4 bytes, big endian) and a JSON list
-of [match index in the slice, seed, name, parameters and built-in bots of the scenario]. The reply is ``.`` after
-success, or ``!`` and an error message up to the end of the stream. While a worker makes games or starts matches, ``+``
-and a frame of the arguments of `ludus.activity.report_activity` come before the reply, at most once a second. The first
-message, framed like a reset, holds the parameters of the games; the worker replies to it as to a request.
+of [match index in the slice, seed, name, parameters and built-in bots of the scenario], or ``v`` for a frame, followed
+by a match index in the slice in the same form. The reply is ``.`` after success, for a frame followed by its bytes, or
+``!`` and an error message up to the end of the stream. While a worker makes games or starts matches, ``+`` and the
+arguments of `ludus.activity.report_activity` come before the reply, at most once a second. The first message has
+a length and JSON too and holds the parameters of the games; the worker replies to it as to a request.
 """
 
 from __future__ import annotations
@@ -21,16 +22,18 @@ import tempfile
 import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
 from ludus.activity import listen, report_activity
 from ludus.environment import Scenario
 from ludus.errors import LudusError, WorkerError
+from ludus.rendering import Frame, enable_rendering, is_rendering_enabled
 from ludus.trust import child_variables
 
 from ludus_copies.arrays import ArrayPlan, BatchArrays, GameBatch, MatchStart, allocate, make_games
+from ludus_copies.frames import frame_from_bytes, frame_to_bytes
 
 _CLOSE_TIMEOUT_S = 5.0
 _START_TIMEOUT_S = 60.0  # time to start an interpreter and import the game, also if steps are fast
@@ -66,7 +69,13 @@ class ProcessPool:
         with tempfile.TemporaryFile(dir=directory) as file:
             file.truncate(plan.num_bytes)
             self.arrays = layout(buffer=mmap.mmap(file.fileno(), plan.num_bytes))
-            order = {"factory": factory, "options": dict(options), "num_matches": num_matches, "layout": plan.layout}
+            order = {
+                "factory": factory,
+                "options": dict(options),
+                "num_matches": num_matches,
+                "layout": plan.layout,
+                "rendering": is_rendering_enabled(),
+            }
             try:
                 for low, high in itertools.pairwise(bounds):
                     starting_s = max(timeout_s, _START_TIMEOUT_S)
@@ -95,6 +104,14 @@ class ProcessPool:
         for worker in self._workers:
             worker.send(b"s")
         self._wait(self._workers)
+
+    def render_frame(self, match: int) -> Frame | None:
+        """Return the frame of a match."""
+        self._require_open()
+        (worker,) = (worker for worker in self._workers if worker.low <= match < worker.high)
+        worker.send_render(match)
+        self._wait([worker])
+        return worker.receive_frame()
 
     def _require_open(self) -> None:
         if not self._workers:
@@ -155,6 +172,14 @@ class _Worker:
         starts_json = [(start.index - self.low, start.seed, *_scenario_fields(start.scenario)) for start in starts]
         self.send(b"r" + _frame(starts_json))
 
+    def send_render(self, match: int) -> None:
+        """Send a request for the frame of a match."""
+        self.send(b"v" + _frame(match - self.low))
+
+    def receive_frame(self) -> Frame | None:
+        """Return the frame that follows the reply to `send_render`."""
+        return frame_from_bytes(self._receive)
+
     def wait(self) -> None:
         """Wait for the reply to the last request.
 
@@ -163,7 +188,7 @@ class _Worker:
         """
         try:
             while (reply := self._socket.recv(1)) == b"+":
-                report_activity(*self._receive_frame())
+                report_activity(*self._receive_json())
         except ConnectionResetError:
             reply = b""
         except TimeoutError:
@@ -177,17 +202,17 @@ class _Worker:
         if reply != b".":
             raise self._error(f"died ({self._death()}); the game's library may have crashed, see its messages above")
 
-    def _receive_frame(self) -> Any:
+    def _receive_json(self) -> Any:
         return json.loads(self._receive(int.from_bytes(self._receive(4), "big")))
 
     def _receive(self, size: int) -> bytes:
-        data = b""
+        data = bytearray()
         while len(data) < size:
             part = self._socket.recv(size - len(data))
             if not part:
                 raise ConnectionResetError
             data += part
-        return data
+        return bytes(data)
 
     def _death(self) -> str:
         if not self.wait_for_exit(time.monotonic() + _CLOSE_TIMEOUT_S):
@@ -245,19 +270,24 @@ def serve(*, descriptor: int, memory: int) -> None:
             games = _make_games(_read_json(stream), memory)
             near.sendall(b".")
             while request := stream.read(1):
-                if request == b"s":
-                    games.step()
-                else:
-                    games.reset(
-                        [MatchStart(index, seed, _scenario(*fields)) for index, seed, *fields in _read_json(stream)]
-                    )
-                near.sendall(b".")
+                near.sendall(b"." + _serve_request(request, stream, games))
         except Exception as error:  # noqa: BLE001  the other end reports any error of the game
             with suppress(BrokenPipeError, ConnectionResetError):  # the parent closes as soon as one worker fails
                 near.sendall(f"!{_describe(error)}".encode())
         finally:
             if games is not None:
                 games.close()
+
+
+def _serve_request(request: bytes, stream: Any, games: GameBatch) -> bytes:
+    """Serve a request and return the bytes that follow its reply."""
+    if request == b"s":
+        games.step()
+    elif request == b"r":
+        games.reset([MatchStart(index, seed, _scenario(*fields)) for index, seed, *fields in _read_json(stream)])
+    else:
+        return frame_to_bytes(games.render_frame(_read_json(stream)))
+    return b""
 
 
 def _describe(error: Exception) -> str:
@@ -282,7 +312,8 @@ def _scenario(name: str, parameters: dict[str, float], builtin: list[str]) -> Sc
 
 
 def _make_games(order: dict[str, Any], memory: int) -> GameBatch:
-    copies = make_games(order["factory"], order["options"], order["high"] - order["low"])
+    with enable_rendering() if order["rendering"] else nullcontext():
+        copies = make_games(order["factory"], order["options"], order["high"] - order["low"])
     buffer = mmap.mmap(memory, 0)
     arrays = allocate(ArrayPlan.of(copies[0]), num_matches=order["num_matches"], buffer=buffer)
     if arrays.layout != order["layout"]:

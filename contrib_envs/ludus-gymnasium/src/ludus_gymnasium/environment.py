@@ -7,6 +7,7 @@ copied. `_TRANSPLANTS` lists the supported implementations.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -16,15 +17,18 @@ import numpy as np
 from gymnasium.wrappers import NormalizeObservation, NormalizeReward
 from ludus.environment import Environment, EnvironmentSpec, Scenario, Tick, allocate_tick, checked_scenarios
 from ludus.errors import ConfigError, ContractError
+from ludus.rendering import Frame, is_rendering_enabled
 from ludus.spaces import label_sizes
 from ludus_copies import (
     Copies,
     MatchArrays,
     action_reader,
     fold_seed,
+    make_with_rendering,
     mask_writer,
     missing_modules,
     observation_writer,
+    read_frame,
     reward_value,
     statistics_writer,
     wrap,
@@ -73,7 +77,8 @@ def make_env(id: str, options: Mapping[str, Any], *, max_ticks: int) -> gymnasiu
     """
     try:
         # The checker would repeat its warnings for every copy.
-        return gymnasium.make(id, max_episode_steps=max_ticks or None, disable_env_checker=True, **options)
+        make = functools.partial(gymnasium.make, id, max_episode_steps=max_ticks or None, disable_env_checker=True)
+        env: gymnasium.Env[Any, Any] = make_with_rendering(lambda given: make(**given), options)
     except (gymnasium.error.Error, ImportError, TypeError) as error:
         missing = ", ".join(missing_modules(error))
         if missing:
@@ -81,6 +86,7 @@ def make_env(id: str, options: Mapping[str, Any], *, max_ticks: int) -> gymnasiu
                 f"id: {id!r} cannot be imported: no module named {missing}; install it, or add its folder to PYTHONPATH"
             ) from error
         raise ConfigError(f"id: cannot make Gymnasium environment {id!r} with {dict(options)}: {error}") from error
+    return env
 
 
 class GymnasiumGame:
@@ -192,6 +198,10 @@ class GymnasiumGame:
                 self._write_statistics(info)
         except ContractError as error:
             raise ContractError(f"game {self._id!r}: {error}") from error
+
+    def render_frame(self) -> Frame | None:
+        """Return what the game renders as an image or as text."""
+        return read_frame(self._env, game=self._id)
 
     def close(self) -> None:
         """Close the environment."""
@@ -330,7 +340,7 @@ def make_environment(config: GymnasiumConfig, *, num_matches: int) -> Environmen
             f'vectorized: {config.id!r} cannot be "native" here: that needs an implementation that starts single '
             f'matches from their seeds, no wrappers or statistics, and workers = 0; choose "auto"'
         )
-    if can_be_native and config.vectorized != "series":
+    if can_be_native and config.vectorized != "series" and not is_rendering_enabled():  # it draws single matches only
         return NativeEnvironment(config, num_matches=num_matches)
     options = attrs.asdict(config, filter=attrs.filters.exclude("workers", "vectorized"))
     return Copies("ludus_gymnasium.environment:make_game", options, num_matches=num_matches, workers=config.workers)

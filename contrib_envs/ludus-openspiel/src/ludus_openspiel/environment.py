@@ -190,6 +190,10 @@ class Match:
         self._tick.truncated[...] = not terminated
         self._tick.outcome[:] = _outcome_points(self._returns)
 
+    def render_frame(self) -> str:
+        """Return OpenSpiel's text of the state, with the hidden information of all players."""
+        return str(self._state)
+
     def close(self) -> None:
         """Do nothing; there is nothing to free."""
 

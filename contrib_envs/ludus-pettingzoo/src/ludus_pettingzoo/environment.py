@@ -12,7 +12,7 @@ from typing import Any
 import attrs
 import pettingzoo
 from ludus.errors import ConfigError
-from ludus_copies import Copies, is_own_function, is_subclass, missing_modules, returns
+from ludus_copies import Copies, is_own_function, is_subclass, make_with_rendering, missing_modules, returns
 from pettingzoo import AECEnv, ParallelEnv
 from pettingzoo.env_registry.exceptions import FailedToImport, PettingZooRegistryError
 from pettingzoo.utils.conversions import aec_to_parallel, aec_to_parallel_wrapper, parallel_to_aec
@@ -44,7 +44,7 @@ def make_pettingzoo(id: str, options: Mapping[str, Any], *, api: str) -> Any:
     """
     make = _find_registered(id, api) if "/" in id else _find_in_module(id, api)
     try:
-        env = make(**_with_roms(id, options))
+        env = make_with_rendering(lambda given: make(**given), _with_roms(id, options))
     except (FailedToImport, ImportError) as error:
         missing = ", ".join(missing_modules(error))
         reason = f"no module named {missing}" if missing else str(error)

@@ -7,7 +7,8 @@ from typing import Any
 
 from ludus.environment import EnvironmentSpec, Scenario
 from ludus.errors import ConfigError, ContractError, LudusError
-from ludus_copies import MatchArrays, fold_seed, wrap
+from ludus.rendering import Frame
+from ludus_copies import MatchArrays, fold_seed, read_frame, wrap
 from pettingzoo import AECEnv, ParallelEnv
 
 from ludus_pettingzoo.answers import RESET, STEP, find_problem, find_unknown_agent
@@ -255,6 +256,10 @@ class AecGame:
     def _info(self, agent: Hashable) -> Mapping[str, Any]:
         return (getattr(self._env, "infos", None) or {}).get(agent) or {}
 
+    def render_frame(self) -> Frame | None:
+        """Return what the game renders as an image or as text."""
+        return read_frame(self._env, game=self._id)
+
     def close(self) -> None:
         """Close the environment."""
         self._env.close()
@@ -374,6 +379,10 @@ class ParallelGame:
         for agent, observation in observations.items():
             if observation is not None:
                 self._match.seats[agent].observe(observation, infos.get(agent) or {})
+
+    def render_frame(self) -> Frame | None:
+        """Return what the game renders as an image or as text."""
+        return read_frame(self._env, game=self._id)
 
     def close(self) -> None:
         """Close the environment."""

@@ -15,6 +15,7 @@ from attrs import define, field
 from ludus.environment import Environment, EnvironmentSpec, Playable, Role, RoleTick, Scenario, Tick
 from ludus.errors import ContractError
 from ludus.interface import Interface, SeatView, bind_role, require_distinct
+from ludus.rendering import Frame, draw_match
 from ludus.spaces import action_dtype, action_width, label_sizes, leaf_spaces
 
 
@@ -60,6 +61,10 @@ class Wrapper(ABC):
         assert self.spec is not None  # calls `_bind`, after the reset: see the module `environment`
         self._start_matches(tick, np.arange(self.num_matches) if indices is None else indices)
         return self._transform(tick)
+
+    def render_frame(self, match: int) -> Frame | None:
+        """Return the frame of the wrapped environment, see `ludus.rendering.Renderable`."""
+        return draw_match(self.environment, match)
 
     def close(self) -> None:
         """Close the wrapped environment."""
