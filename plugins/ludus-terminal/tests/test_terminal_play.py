@@ -17,7 +17,7 @@ from ludus._plugins.manager import Plugins
 from ludus.component import Component
 from ludus.environment import EnvironmentSpec, Role, RoleTick, Tick
 from ludus.errors import UnknownComponent
-from ludus_terminal import play as module
+from ludus_terminal import matches, play as play_module, watch as watch_module
 
 MODULE = "ludus_test_play_components"
 
@@ -210,7 +210,7 @@ def test_watch_repeats_with_the_seed(ludus):
 def test_watch_waits(ludus, monkeypatch):
     """The delay is between ticks."""
     waits = []
-    monkeypatch.setattr(module.time, "sleep", waits.append)
+    monkeypatch.setattr(watch_module.time, "sleep", waits.append)
     ludus(*BOTS[:-5], "--delay", "0.25", *BOTS[-3:])
     assert len(waits) >= 2
     assert set(waits) == {0.25}
@@ -366,7 +366,7 @@ def test_moves_of_several_labels(ludus):
 @pytest.mark.usefixtures("_vote")
 def test_the_list_of_moves_is_cut(ludus, monkeypatch):
     """A long list of legal moves ends in an ellipsis."""
-    monkeypatch.setattr(module, "_MAX_LISTED", 2)
+    monkeypatch.setattr(play_module, "_MAX_LISTED", 2)
     _, out = ludus("play", "--env", "vote", "--opponent", "low", typed="")
     assert "legal moves: 1/0 1/1 …\n" in out
 
@@ -374,7 +374,7 @@ def test_the_list_of_moves_is_cut(ludus, monkeypatch):
 @pytest.mark.usefixtures("_vote")
 def test_move_names_with_spaces_are_separated_by_commas(ludus, monkeypatch):
     """Other move names are separated by spaces."""
-    monkeypatch.setattr(module, "_MAX_LISTED", 2)
+    monkeypatch.setattr(play_module, "_MAX_LISTED", 2)
     monkeypatch.setattr(Vote, "action_name", lambda _self, _role, action: f"{action[0]} {action[1]}")
     _, out = ludus("play", "--env", "vote", "--opponent", "low", typed="")
     assert "legal moves: 1 0, 1 1, …\n" in out
@@ -447,7 +447,7 @@ def test_opponents_that_do_not_exist(ludus, run_dir, name, problem):
 
 def test_agents_are_listed_for_a_game():
     """Agents of other games are left out."""
-    assert "dummy-perfect" in module.agents_for("dummy-count")
-    assert "dummy-perfect" not in module.agents_for("dummy-guess")
+    assert "dummy-perfect" in matches.agents_for("dummy-count")
+    assert "dummy-perfect" not in matches.agents_for("dummy-guess")
     with pytest.raises(UnknownComponent):
-        module.agents_for("dummy-cuont")
+        matches.agents_for("dummy-cuont")

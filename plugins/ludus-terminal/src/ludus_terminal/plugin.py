@@ -20,7 +20,7 @@ def ludus_register_commands() -> list[Component]:
             ("play", "play:play", "Play against a model or a scripted agent."),
             ("plugins", "plugins:plugins", "List the installed plugins and their components."),
             ("report", "report:report", "Show the scores and ratings of the newest models of a run."),
-            ("watch", "play:watch", "Watch a match between two participants."),
+            ("watch", "watch:watch", "Watch or record matches between participants."),
         )
     ]
 

@@ -1,0 +1,202 @@
+"""``ludus watch``: show or record matches."""
+
+from __future__ import annotations
+
+import math
+import secrets
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack, closing, suppress
+from pathlib import Path
+
+import click
+import numpy as np
+from attrs import define, field
+from ludus.cli_types import FiniteRange
+from ludus.environment import Environment, EnvironmentSpec
+from ludus.errors import ConfigError, ContractError
+from ludus.lineup import Lineup, make_agents, make_lineup
+from ludus.rendering import Frame, draw_match
+
+from ludus_terminal.drawing import Drawing
+from ludus_terminal.matches import MatchRunner, OpenMatch, agents_text, match_options, open_match
+from ludus_terminal.recording import FASTEST_S, Recorder, open_recorder
+from ludus_terminal.screens import SCREENS, Screen, WindowClosed, open_screen
+
+__all__ = ["watch"]
+
+_TURN_S = 0.5  # seconds between the ticks of a turn-based game
+_TICK_S = 0.1  # likewise, of other games whose ticks have no duration
+
+
+@define(kw_only=True)
+class _Presenter:
+    """Shows and records the frames of a match.
+
+    Args:
+        environment: The environment.
+        screen: Shows frames.
+        drawing: Draws frames as images for the recorder.
+        recorder: None without a recording.
+        frame_s: Seconds to wait after each frame.
+        every: Every so many frames are recorded.
+    """
+
+    environment: Environment
+    screen: Screen
+    drawing: Drawing
+    recorder: Recorder | None
+    frame_s: float
+    every: int = 1
+    _shown: int = field(default=0, init=False)  # frames of the match
+
+    def show(self) -> None:
+        """Show and record the current frame."""
+        frame = _require_frame(self.environment)
+        self.screen.show(frame)
+        if self.recorder is not None and self._shown % self.every == 0:
+            self.recorder.add(self.drawing(frame))
+        self._shown += 1
+        time.sleep(self.frame_s)
+
+    def end_match(self) -> None:
+        """Record the last frame of a match, for a second."""
+        if self.recorder is not None:
+            if (self._shown - 1) % self.every:
+                self.recorder.add(self.drawing(_require_frame(self.environment)))
+            self.recorder.end_match()
+        self._shown = 0
+
+
+def _require_frame(environment: Environment) -> Frame:
+    frame = draw_match(environment, 0)
+    if frame is None:
+        raise ContractError(
+            f"environment {environment.spec.name!r} cannot be watched: it has no frames (render_frame) and no text "
+            f"(render)"
+        )
+    return frame
+
+
+def _frame_s(spec: EnvironmentSpec, *, delay: float | None, fps: float | None) -> float:
+    """Return the seconds between ticks.
+
+    Raises:
+        ConfigError: Both options are given.
+    """
+    if delay is not None and fps is not None:
+        raise ConfigError("--delay and --fps: give one of them")
+    if delay is not None:
+        return delay
+    if fps is not None:
+        return 1 / fps
+    return _TURN_S if spec.turn == "turn-based" else spec.tick_s or _TICK_S
+
+
+@click.command()
+@match_options
+@click.argument("participants", metavar="[PARTICIPANTS]...", nargs=-1)
+@click.option("--seats", "pair", metavar="A B", nargs=2, help="Two participants; the same as PARTICIPANTS.")
+@click.option(
+    "--delay",
+    type=FiniteRange(0, 3600),
+    help="Seconds between ticks; by default the duration of a tick in the game, 0.5 in turn-based games, else 0.1.",
+)
+@click.option("--fps", type=FiniteRange(0.01, 1000), help="Ticks per second, instead of --delay.")
+@click.option("--matches", type=click.IntRange(min=1), default=1, show_default=True, help="Number of matches.")
+@click.option(
+    "--view",
+    type=click.Choice(SCREENS),
+    default="auto",
+    show_default=True,
+    help="How to show matches: text; image: as coloured characters; window; none. auto: none with --record, else text "
+    "if the environment has some, else a window if there is a display, else an image.",
+)
+@click.option("--record", type=click.Path(path_type=Path), help="Write the matches as NAME.gif or NAME.mp4.")
+@click.option(
+    "--scale", type=FiniteRange(0.05, 20), default=1.0, show_default=True, help="Factor on the size of images."
+)
+@click.option(
+    "--sprites",
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    help="Folder of pictures NAME.png for the sprites of scenes.",
+)
+def watch(
+    target: str | None,
+    *,
+    environment: str | None,
+    seed: int | None,
+    overrides: tuple[str, ...],
+    participants: tuple[str, ...],
+    pair: tuple[str, str] | None,
+    delay: float | None,
+    fps: float | None,
+    matches: int,
+    view: str,
+    record: Path | None,
+    scale: float,
+    sprites: Path | None,
+) -> None:
+    """Watch participants of the run folder RUN, or scripted agents.
+
+    PARTICIPANTS are models, anchors and agents in any order; ROLE=NAME and SEAT=NAME choose seats. Seats that are not
+    named get the other participants, or the newest model of their role, or an anchor. With --record, matches are
+    played as fast as possible and written into a file.
+    """
+    if environment is not None and target is not None:  # without a run the first argument is a participant
+        participants = (target, *participants)
+        target = None
+    names = (*(pair or ()), *participants)
+    if environment is not None and not names:
+        raise ConfigError(f"--seats: missing; {agents_text(environment)}")
+    with ExitStack() as stack:
+        opened = open_match(target, environment, participants=names, overrides=overrides, rendering=True)
+        match = stack.enter_context(closing(opened))
+        frame_s = _frame_s(match.spec, delay=delay, fps=fps)
+        drawing = Drawing(scale, sprites)
+        every = max(1, math.ceil(FASTEST_S / frame_s - 1e-9)) if frame_s else 1
+        recorder = None
+        if record is not None:
+            recorder = stack.enter_context(closing(open_recorder(record, frame_s=frame_s * every)))
+        kind = "none" if record is not None and view == "auto" else view
+        screen = open_screen(kind, match.environment, _require_frame(match.environment), drawing=drawing)
+        presenter = _Presenter(
+            environment=match.environment,
+            screen=stack.enter_context(closing(screen)),
+            drawing=drawing,
+            recorder=recorder,
+            frame_s=0.0 if kind == "none" else frame_s,
+            every=every,
+        )
+        _play(match, names, presenter, seed=secrets.randbits(32) if seed is None else seed, matches=matches)
+    if record is not None:
+        click.echo(f"{record}: {record.stat().st_size / 1e6:.2f} MB")
+
+
+def _play(match: OpenMatch, names: Sequence[str], presenter: _Presenter, *, seed: int, matches: int) -> None:
+    """Seat the participants, and play and show matches."""
+    lineup = make_lineup(match.spec, names, match.source)
+    (agents,) = make_agents([lineup], match.source, match.environment)
+    click.echo(f"{lineup.describe()}; seed {seed}")
+    if names and (filled := lineup.describe_filled()):
+        click.echo(filled)
+    runner = MatchRunner(match=match, agents=agents, rng=np.random.default_rng(seed), on_tick=presenter.show)
+    with suppress(WindowClosed):
+        _play_and_count(runner, lineup, presenter, seed=seed, matches=matches)
+
+
+def _play_and_count(runner: MatchRunner, lineup: Lineup, presenter: _Presenter, *, seed: int, matches: int) -> None:
+    """Play matches, and print the points of every participant."""
+    total = np.zeros(len(lineup.names))
+    for number in range(matches):
+        outcome = runner.play(seed + number)
+        presenter.end_match()
+        points = np.array([outcome[lineup.teams_of(index)].sum() for index in range(len(lineup.names))])
+        total += points
+        click.echo(f"match {number + 1}: {_points_text(lineup.names, points)}")
+    if matches > 1:
+        click.echo(f"total: {_points_text(lineup.names, total)}")
+
+
+def _points_text(names: Sequence[str], points: np.ndarray) -> str:
+    return ", ".join(f"{name} {value:g}" for name, value in zip(names, points, strict=True))
