@@ -57,6 +57,7 @@ def on_signal(callback: Callable[[str], None], *, timeout_s: float = 0.0) -> Ite
     def stop(number: int, _frame: object) -> None:
         signal.signal(number, _SECOND_HANDLERS[number])
         if timeout_s:
+            signal.signal(signal.SIGALRM, _interrupt)  # not before: an alarm of another origin is no request to stop
             signal.setitimer(signal.ITIMER_REAL, timeout_s, _REPEAT_S)
             faulthandler.dump_traceback_later(2 * timeout_s, exit=True, file=2)  # code that never returns to Python
         with suppress(RuntimeError):  # the signal interrupted a print, which is not reentrant
@@ -66,17 +67,17 @@ def on_signal(callback: Callable[[str], None], *, timeout_s: float = 0.0) -> Ite
         yield
 
 
+def _interrupt(_number: int, _frame: object) -> None:
+    raise StopRequested
+
+
 @contextmanager
 def _alarm(timeout_s: float) -> Iterator[None]:
-    """Raise `StopRequested` on SIGALRM in the block, which `on_signal` may have requested."""
-
-    def interrupt(_number: int, _frame: object) -> None:
-        raise StopRequested
-
+    """Cancel what `on_signal` has requested in the block, and restore the handler of SIGALRM."""
     if not timeout_s or threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = signal.signal(signal.SIGALRM, interrupt)
+    before = signal.getsignal(signal.SIGALRM)
     try:
         yield
     finally:

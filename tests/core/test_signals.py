@@ -51,6 +51,23 @@ def test_an_ignored_sighup_stays_ignored():
     assert names == []
 
 
+def test_an_alarm_of_another_origin_is_no_request_to_stop():
+    """The handler of SIGALRM is replaced by a first signal only, and restored afterwards."""
+    alarms = []
+    before = signal.signal(signal.SIGALRM, lambda *_: alarms.append(1))
+    try:
+        with on_signal(lambda _name: None, timeout_s=60.0):
+            signal.raise_signal(signal.SIGALRM)
+            assert alarms == [1]
+            signal.raise_signal(signal.SIGTERM)
+            with pytest.raises(StopRequested):
+                signal.raise_signal(signal.SIGALRM)
+        signal.raise_signal(signal.SIGALRM)
+        assert alarms == [1, 1]
+    finally:
+        signal.signal(signal.SIGALRM, before)
+
+
 def test_a_print_may_be_interrupted():
     """Printing inside a print raises; what the callback did before counts."""
 
