@@ -101,7 +101,8 @@ def test_a_second_interrupt_stops_at_once(light_league):
     os.kill(pids["coordinator"], signal.SIGINT)
     wait(lambda: "stopping cleanly" in run.output, timeout_s=10)
     os.kill(pids["coordinator"], signal.SIGINT)
-    assert run.process.wait(10) == 130
+    # Python ends itself by SIGINT (130 in a shell) if the interrupt passed through code compiled from a string.
+    assert run.process.wait(10) in {130, -signal.SIGINT}
     assert "interrupted" in run.output
     assert "Traceback" not in run.output
     assert not any(map(is_alive, pids.values()))
