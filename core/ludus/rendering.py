@@ -14,7 +14,7 @@ environments within `enable_rendering`, and adapters read `is_rendering_enabled`
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, Protocol, TypeAlias, runtime_checkable
@@ -156,6 +156,10 @@ class Label:
 Shape: TypeAlias = Circle | Box | Line | Sprite | Label
 
 
+def _as_tuple(shapes: Iterable[Shape]) -> tuple[Shape, ...]:
+    return tuple(shapes)
+
+
 @frozen(kw_only=True)
 class Scene:
     """A picture of a match: shapes in a rectangle, drawn in their order.
@@ -173,7 +177,7 @@ class Scene:
 
     width: float = field(converter=float, validator=_POSITIVE)
     height: float = field(converter=float, validator=_POSITIVE)
-    shapes: tuple[Shape, ...] = field(default=(), converter=tuple)
+    shapes: tuple[Shape, ...] = field(default=(), converter=_as_tuple)
     background: str = _color("#14181d")
     caption: str = ""
 

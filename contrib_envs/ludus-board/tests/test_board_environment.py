@@ -7,6 +7,7 @@ import itertools
 import numpy as np
 import pytest
 from ludus import ContractError, Playable, Scenario
+from ludus.rendering import Circle, Label
 from ludus.testing import check_environment
 from ludus_board.environment import BoardEnvironment, make_connect4, make_tictactoe
 from ludus_board.plugin import ludus_register_environments
@@ -291,6 +292,21 @@ def test_the_board_is_drawn_with_coordinates():
     assert lines[-1].split() == list("1234567")
     assert lines[-2].split() == [".", ".", ".", "\x1b[31mX\x1b[0m", "\x1b[33mO\x1b[0m", ".", "."]
     assert len(lines) == 7
+
+
+def test_the_board_is_drawn_as_a_scene():
+    """Stones lie in their cells in the colours of their seats; columns and rows have their names."""
+    environment = make_connect4(None, num_matches=1)
+    environment.reset(np.zeros(1, np.uint64))
+    environment.step({"player": np.full((1, 2, 1), 3)})
+    environment.step({"player": np.full((1, 2, 1), 3)})
+    scene = environment.render_frame(0)
+    stones = {(s.x, s.y): s.color for s in scene.shapes if isinstance(s, Circle) and s.color != "#f4f6fa"}
+    assert stones == {(4.0, 5.5): "#d55e00", (4.0, 4.5): "#f0c000"}
+    assert [s.text for s in scene.shapes if isinstance(s, Label)] == list("1234567")
+    cells = make_tictactoe(None, num_matches=1)
+    cells.reset(np.zeros(1, np.uint64))
+    assert [s.text for s in cells.render_frame(0).shapes if isinstance(s, Label)] == list("123abc")
 
 
 def test_statistics_of_a_match():

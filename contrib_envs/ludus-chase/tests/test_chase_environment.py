@@ -12,6 +12,7 @@ from gymnasium import spaces
 from ludus.environment import Playable, Scenario
 from ludus.errors import ContractError
 from ludus.interface import Spaces
+from ludus.rendering import Box, Circle, Label, Line
 from ludus.testing import check_environment
 from ludus_chase.actions import CAT_ACTIONS, MOUSE_ACTIONS, action_name, parse_action
 from ludus_chase.config import ChaseConfig, NearestConfig
@@ -381,6 +382,24 @@ def test_illegal_actions_raise(scene):
     actions["mouse"][0, 2] = 0, 16
     with pytest.raises(ContractError, match="a direction from 0 to 15"):
         match.environment.step(actions)
+
+
+def test_a_match_is_drawn_as_a_scene(scene):
+    """Agents, things and walls are where the world has them; doors are gaps."""
+    match = scene().things([Thing.CHEESES.start], 10, 11).agent(1, 6, 8, health=25).look()
+    picture, game = match.environment.render_frame(0), match.environment._game
+    assert (picture.width, picture.height, picture.caption) == (72, 48, "pushing, 150.0 s left, cheese 0/5")
+    colors = {(shape.x, shape.y): shape.color for shape in picture.shapes if isinstance(shape, Circle)}
+    assert (colors[10, 11], colors[6, 8]) == ("#f0c000", "#6fb7e9")
+    named = {shape.text: (shape.x, shape.y) for shape in picture.shapes if isinstance(shape, Label)}
+    assert named["C"] == (game.world.x[0, 0], game.world.y[0, 0])
+    bars = [shape for shape in picture.shapes if isinstance(shape, Box) and shape.x == pytest.approx(6 - 1.3)]
+    assert bars[1].width / bars[0].width == pytest.approx(0.25)
+    door = next(wall for wall in range(game.plan.walls) if game.house.open[0, wall] and game.plan.vertical[wall])
+    x, y = float(game.house.door_x[0, door]), float(game.house.door_y[0, door])
+    walls = [shape for shape in picture.shapes if isinstance(shape, Line) and shape.x1 == shape.x2 == x]
+    assert not any(wall.y1 < y < wall.y2 for wall in walls)
+    assert sum(y in (wall.y1 - 2, wall.y2 + 2) for wall in walls) == 2
 
 
 def test_a_match_is_rendered(scene):

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from ludus.environment import Playable, Scenario
 from ludus.errors import ContractError
+from ludus.rendering import Box, Circle, Label, Line
 from ludus.testing import check_environment
 from ludus_duel.actions import ACTIONS, NUMBER, parse_action
 from ludus_duel.config import DuelConfig
@@ -464,3 +465,29 @@ def test_times_are_rounded_up_to_ticks(ring, tick_ms, steps):
     fight = ring(tick_ms=tick_ms).step("light-left").step(times=steps - 2)
     assert fight.health(1) == 120
     assert fight.step().health(1) == 110
+
+
+def test_a_match_is_drawn_as_a_scene(ring):
+    """Fighters stand at their distance; bars have the shares of health; labels name stance and move."""
+    fight = ring(scenario={"health_1": 0.4}).step("heavy-left", "stance-right")
+    picture, state = fight.environment.render_frame(0), fight.environment._fight
+    heads = [shape.x for shape in picture.shapes if isinstance(shape, Circle)]
+    assert heads[1] - heads[0] == pytest.approx(state.gap()[0])
+    bars = [shape for shape in picture.shapes if isinstance(shape, Box) and shape.y == 20]
+    assert [bars[1].width / bars[0].width, bars[3].width / bars[2].width] == pytest.approx([1.0, 0.4])
+    labels = [shape.text for shape in picture.shapes if isinstance(shape, Label)]
+    assert labels == ["59.9", "left   heavy-left", "top → right   idle"]
+    blades = [shape for shape in picture.shapes if isinstance(shape, Line)]
+    assert blades[0].x2 > blades[0].x1
+    assert blades[1].x2 < blades[1].x1
+
+
+def test_a_landing_attack_points_forward(ring):
+    """The blade turns red and level on the ticks on which the attack may land."""
+    fight = ring(distance=150.0).step("light-left")
+    found = []
+    for _ in range(8):
+        blade = next(shape for shape in fight.environment.render_frame(0).shapes if isinstance(shape, Line))
+        found.append((blade.color == "#ff5040", blade.y1 == blade.y2))
+        fight.step()
+    assert set(found) == {(False, False), (True, True)}

@@ -7,6 +7,7 @@ import re
 import numpy as np
 import pytest
 from ludus import Playable, Scenario
+from ludus.rendering import Box, Label
 from ludus_pong2p.config import Pong2pConfig
 from ludus_pong2p.environment import Pong2p
 
@@ -65,6 +66,21 @@ def test_something_thin_is_still_shown():
     scenario = Scenario(name="custom", parameters={"paddle_0": 0.1, "paddle_1": 0.1})
     environment.reset(np.zeros(2, np.uint64), scenarios=[scenario] * 2)
     assert sum(line.count("▀") + line.count("▄") for line in plain(environment.render(0))) >= 2
+
+
+def test_the_field_is_drawn_as_a_scene():
+    """Ball and paddles are where the court has them, with the scores; y points down."""
+    environment = make()
+    show(environment, x=5.0, y=-7.0, left=3.0, right=-4.0)
+    scene = environment.render_frame(0)
+    left, right, ball = (shape for shape in scene.shapes if isinstance(shape, Box))
+    half = environment._court.half[:, 0]
+    assert (scene.width, scene.height) == (43, 40)
+    assert (ball.x + 1, ball.y + 1, ball.width, ball.height) == (21.5 + 5, 20 - 7, 2, 2)
+    assert (left.x + left.width, left.y, left.height) == (1.5, 23 - half[0], 2 * half[0])
+    assert (right.x, right.y, right.height) == (41.5, 16 - half[1], 2 * half[1])
+    scores = [(shape.text, shape.x < 21.5) for shape in scene.shapes if isinstance(shape, Label)]
+    assert scores == [("2", True), ("3", False)]
 
 
 def test_the_environment_is_playable():

@@ -8,8 +8,9 @@ import numpy as np
 from gymnasium import spaces
 from ludus.environment import EnvironmentSpec, Role, Scenario, Tick, allocate_tick
 from ludus.errors import ContractError
+from ludus.rendering import Scene
 
-from ludus_board import opening, terminal
+from ludus_board import opening, scene, terminal
 from ludus_board.rules import ConnectFour, Rules, TicTacToe
 
 
@@ -179,6 +180,10 @@ class BoardEnvironment:
     def render(self, match: int) -> str:
         """Return the board of a match with ANSI colours and coordinates."""
         return terminal.render(self._rules, self._player.observation["obs"][match, 0])
+
+    def render_frame(self, match: int) -> Scene:
+        """Return the board of a match, see `ludus.rendering.Renderable`."""
+        return scene.draw_scene(self._rules, self._player.observation["obs"][match, 0])
 
     def action_name(self, role: str, action: np.ndarray) -> str:  # noqa: ARG002 - there is one role
         """Return the name of the action."""

@@ -8,9 +8,10 @@ import numpy as np
 from gymnasium import spaces
 from ludus.environment import EnvironmentSpec, Role, Scenario, Tick, allocate_tick
 from ludus.errors import ContractError
+from ludus.rendering import Scene
 from ludus.spaces import legal_actions
 
-from ludus_chase import actions, engine, terminal
+from ludus_chase import actions, engine, scene, terminal
 from ludus_chase.config import ChaseConfig
 from ludus_chase.game import Events, Game, make_rates
 from ludus_chase.house import FloorPlan, build_houses
@@ -193,6 +194,10 @@ class Chase:
     def render(self, match: int) -> str:
         """Return the match as text with ANSI colours."""
         return terminal.render(self._game, match)
+
+    def render_frame(self, match: int) -> Scene:
+        """Return the house of a match, see `ludus.rendering.Renderable`."""
+        return scene.draw_scene(self._game, match)
 
     def action_name(self, role: str, action: np.ndarray) -> str:
         """Return the name of the action."""

@@ -31,7 +31,7 @@ def render(game: Game, match: int) -> str:
     _draw_agents(canvas, game.world, match)
     edge = "█" * (WIDTH + 2)
     lines = [edge, *(f"█{''.join(line)}█" for line in canvas), edge]
-    return "\n".join([_heading(game, match), *lines, *(_agent(game.world, match, agent) for agent in range(AGENTS))])
+    return "\n".join([heading(game, match), *lines, *(_agent(game.world, match, agent) for agent in range(AGENTS))])
 
 
 def _draw_things(canvas: list[list[str]], world: World, match: int) -> None:
@@ -76,7 +76,8 @@ def _walls(game: Game, match: int) -> list[list[str]]:
     return canvas
 
 
-def _heading(game: Game, match: int) -> str:
+def heading(game: Game, match: int) -> str:
+    """Return a line about the stage, the time left and the cheese."""
     world = game.world
     left = max(int(world.left[match]), 0) * game.config.tick_ms / 1000
     pushed = int((world.cheese[match] == Cheese.PUSHED).sum())

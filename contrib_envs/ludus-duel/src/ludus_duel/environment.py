@@ -9,8 +9,9 @@ from attrs import frozen
 from gymnasium import spaces
 from ludus.environment import EnvironmentSpec, Role, Scenario, Tick, allocate_tick, checked_scenarios
 from ludus.errors import ContractError
+from ludus.rendering import Scene
 
-from ludus_duel import actions, terminal
+from ludus_duel import actions, scene, terminal
 from ludus_duel.actions import ACTIONS
 from ludus_duel.config import DuelConfig, DuelRules
 from ludus_duel.engine import Engine
@@ -234,8 +235,14 @@ class Duel:
 
     def render(self, match: int) -> str:
         """Return the match as text with ANSI colours."""
-        left = self._limit - int(self._ticks[match])
-        return terminal.render(self._fight, match, left_s=left * self._config.tick_ms / 1000)
+        return terminal.render(self._fight, match, left_s=self._left_s(match))
+
+    def render_frame(self, match: int) -> Scene:
+        """Return the fighters of a match, see `ludus.rendering.Renderable`."""
+        return scene.draw_scene(self._fight, match, left_s=self._left_s(match))
+
+    def _left_s(self, match: int) -> float:
+        return (self._limit - int(self._ticks[match])) * self._config.tick_ms / 1000
 
     def action_name(self, role: str, action: np.ndarray) -> str:  # noqa: ARG002 - there is one role
         """Return the name of the action."""

@@ -8,8 +8,9 @@ import numpy as np
 from gymnasium import Space, spaces
 from ludus.environment import EnvironmentSpec, Role, RoleTick, Scenario, Tick, allocate_tick
 from ludus.errors import ContractError
+from ludus.rendering import Scene
 
-from ludus_pong2p import terminal
+from ludus_pong2p import scene, terminal
 from ludus_pong2p.config import Pong2pConfig
 from ludus_pong2p.court import Court, first_receiver
 from ludus_pong2p.scenario import SCENARIOS, start_states
@@ -195,6 +196,10 @@ class Pong2p:
     def render(self, match: int) -> str:
         """Return the field of a match as text with ANSI colours."""
         return terminal.render(self._court, self._scores, match)
+
+    def render_frame(self, match: int) -> Scene:
+        """Return the field of a match, see `ludus.rendering.Renderable`."""
+        return scene.draw_scene(self._court, self._scores, match)
 
     def action_name(self, role: str, action: np.ndarray) -> str:  # noqa: ARG002 - there is one role
         """Return the name of the action."""
