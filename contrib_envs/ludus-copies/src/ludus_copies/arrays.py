@@ -34,9 +34,9 @@ class MatchArrays:
 class ScalarGame(Protocol):
     """A game that plays one match at a time.
 
-    Before every `step`, the arrays `acting`, `reward`, reward parts, and `terminated` and `truncated` of match and seats
-    are set to 0, and before every `reset` all arrays: games write nonzero values. The actions of acting seats are legal.
-    The values of `acting` on the tick that ends a match are ignored.
+    Before every `step`, the arrays `acting`, `reward`, those of reward parts, and `terminated` and `truncated` of match
+    and seats are set to 0, and before every `reset` all arrays: games write nonzero values. The actions of acting seats
+    are legal. The values of `acting` on the tick that ends a match are ignored.
 
     A game whose rewards have parts also has an attribute `reward_parts`: names of the parts by role.
     """
@@ -124,7 +124,7 @@ def _map_tick(part: Callable[[np.ndarray], np.ndarray], tick: Tick) -> Tick:
 
 @frozen(kw_only=True)
 class ArrayPlan:
-    """What the arrays of a game hold.
+    """Which arrays the matches of a game need.
 
     Args:
         spec: Spec of the game.
@@ -139,9 +139,8 @@ class ArrayPlan:
     @classmethod
     def of(cls, game: ScalarGame) -> ArrayPlan:
         """Return the plan of a game."""
-        return cls(
-            spec=game.spec, masked_roles=game.masked_roles, reward_parts=dict(getattr(game, "reward_parts", {}))
-        )
+        parts = getattr(game, "reward_parts", {})  # an optional attribute, see `ScalarGame`
+        return cls(spec=game.spec, masked_roles=game.masked_roles, reward_parts=parts)
 
 
 def allocate(plan: ArrayPlan, *, num_matches: int, buffer: Any = None) -> BatchArrays:
