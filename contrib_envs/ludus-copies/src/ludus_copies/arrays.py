@@ -126,7 +126,7 @@ def _map_tick(part: Callable[[np.ndarray], np.ndarray], tick: Tick) -> Tick:
 
 @frozen(kw_only=True)
 class ArrayPlan:
-    """What the arrays of a game hold.
+    """Which arrays the matches of a game need.
 
     Args:
         spec: Spec of the game.
@@ -141,7 +141,8 @@ class ArrayPlan:
     @classmethod
     def of(cls, game: ScalarGame) -> ArrayPlan:
         """Return the plan of a game."""
-        return cls(spec=game.spec, masked_roles=game.masked_roles, reward_parts=dict(getattr(game, "reward_parts", {})))
+        parts = getattr(game, "reward_parts", {})  # an optional attribute, see `ScalarGame`
+        return cls(spec=game.spec, masked_roles=game.masked_roles, reward_parts=parts)
 
 
 def allocate(plan: ArrayPlan, *, num_matches: int, buffer: Any = None) -> BatchArrays:

@@ -146,7 +146,7 @@ def _prepared(folder: Path | None) -> Iterator[Path]:
     with temporary_folder("ludus-join") as path:
         try:
             yield path
-        except Exception:
+        except Exception:  # whatever the failure is, the logs explain it; it is raised again
             if (path / "logs").exists():
                 _keep_logs(path)
             raise
