@@ -90,7 +90,7 @@ def configure(tmp_path):
                     **sections.get("main", {}),
                 }
             },
-            "evaluation": {"enabled": False, **sections.get("evaluation", {})},
+            "evaluation": {"enabled": False, "final_matches": 0, **sections.get("evaluation", {})},
             "league": {"rating": "dummy-share"},
         }
         path = tmp_path / "run.toml"

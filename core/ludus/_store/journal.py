@@ -59,11 +59,10 @@ def _count_lost(data: bytes) -> int:
     head = np.frombuffer(data, words, _HEADER_WORDS).reshape(1, -1)
     sums = next(_running_sums(head, np.zeros(2, np.uint32)))
     has_salt, is_sound = fields[:, 2:4] == salts, sums.tolist() == [first, second]
-    valid = 0  # frames that SQLite reads: none after a wrong header
-    if is_sound:
-        content = np.concatenate([frames[:, :8], frames[:, _FRAME.size :]], axis=1).view(words)
-        found = zip(_running_sums(content, sums), fields[:, 4:6].tolist(), has_salt.all(axis=1), strict=True)
-        valid = next((i for i, (got, own, ours) in enumerate(found) if not ours or got.tolist() != own), len(frames))
+    content = np.concatenate([frames[:, :8], frames[:, _FRAME.size :]], axis=1).view(words)
+    found = zip(_running_sums(content, sums), fields[:, 4:6].tolist(), has_salt.all(axis=1), strict=True)
+    read = [ours and got.tolist() == own for got, own, ours in found] if is_sound else []  # none after a wrong header
+    valid = [*read, False].index(False)  # frames that SQLite reads
     of_log = has_salt.any(axis=1)  # one of the two may be damaged; frames of an earlier log have others
     lost = int(np.count_nonzero(of_log[valid:] & (fields[valid:, 1] != 0)))
     return lost if lost > 1 or not is_sound else 0

@@ -267,9 +267,10 @@ def enter_long_pool(
     members = league.pool(pool)
     if model in members:
         return []
-    own = [member for member in members if member.startswith(f"{player}@")]  # a user may have added others
-    number, last = (int(name.rpartition("@")[2]) for name in (model, own[-1] if own else "@0"))
-    last_s = league.frozen_s(own[-1]) if own else 0.0
+    own = (member for member in reversed(members) if member.startswith(f"{player}@"))  # a user may have added others
+    newest = next(own, "")
+    number, last = (int(name.rpartition("@")[2]) for name in (model, newest or "@0"))
+    last_s = league.frozen_s(newest) if newest else 0.0
     is_due_by_time = every_s > 0 and league.frozen_s(model) - last_s >= every_s
     is_due_by_models = every_models > 0 and number - last >= every_models  # retired models count too
     return [PoolChange(pool=pool, model=model, enters=True)] if is_due_by_time or is_due_by_models else []

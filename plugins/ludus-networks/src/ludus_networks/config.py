@@ -100,7 +100,7 @@ class ConvConfig:
     )
     dense_weights: int = option(
         DENSE_WEIGHTS,
-        whole(1, 2**40),
+        whole(1, 10**9),
         help="largest number of weights from the last cells to the first hidden layer; cells are averaged to keep it",
     )
     hidden: tuple[int, ...] = option(

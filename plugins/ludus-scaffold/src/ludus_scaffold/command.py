@@ -37,11 +37,11 @@ _REQUIRES = {
     "algorithm": ("attrs>=23.2", "ludus{ludus}", "ludus-torch{ludus}", "numpy>=1.26", "torch>=2.4"),
     "matchmaker": ("attrs>=23.2", "ludus{ludus}", "numpy>=1.26"),
     "interface": ("attrs>=23.2", "gymnasium>=1.0", "ludus{ludus}", "numpy>=1.26"),
-    "agent": ("attrs>=23.2", "gymnasium>=1.0", "ludus{ludus}", "numpy>=1.26"),
+    "agent": ("attrs>=23.2", "ludus{ludus}", "numpy>=1.26"),
 }
 
 #: Further requirements of its tests.
-_TEST_REQUIRES = {"algorithm": ("gymnasium>=1.0",)}
+_TEST_REQUIRES = {"agent": ("gymnasium>=1.0",), "algorithm": ("gymnasium>=1.0",)}
 
 _SUMMARIES = {
     "environment": "Nim: the seats take objects from heaps in turn, and the last object wins",

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import shutil
+from typing import TYPE_CHECKING
 
-from rich.table import Table
+if TYPE_CHECKING:
+    from rich.table import Table
 
 __all__ = ["NEAR", "output_width", "table"]
 
@@ -20,6 +22,8 @@ def output_width() -> int:
 
 def table(title: str, *columns: str) -> Table:
     """Return an empty table; columns whose names start with > are aligned to the right."""
+    from rich.table import Table  # noqa: PLC0415 - only here: lists must be fast
+
     result = Table(title=title, title_justify="left", min_width=len(title), box=None, pad_edge=False)
     for column in columns:
         result.add_column(column.lstrip(">"), justify="right" if column.startswith(">") else "left", overflow="fold")
