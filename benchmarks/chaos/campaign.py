@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import re
 import signal
+import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
@@ -78,7 +79,7 @@ class _Recovery:
     orphans: int = field(init=False, default=0)
     after: State | None = field(init=False, default=None)
     _working: tuple[State, int] | None = field(init=False, default=None)  # when all processes ran again
-    _is_stopping: bool = field(init=False, default=False)
+    _stopped: subprocess.Popen[bytes] | None = field(init=False, default=None)  # to be started again
 
     def run(self) -> float:
         """Wait for the recovery and return the seconds that it took.
@@ -91,9 +92,9 @@ class _Recovery:
             seconds = time.monotonic() - start
             if seconds > RECOVERY_TIMEOUT_S:
                 raise TimeoutError(f"the run has not recovered after {seconds:.0f} s: {self._status()}")
-            if seconds > _UNREPORTED_S and not self._is_stopping and not self.effect.is_contained():
-                self.target.league.process.send_signal(signal.SIGINT)
-                self._is_stopping = True
+            if seconds > _UNREPORTED_S and self._stopped is None and not self.effect.is_contained():
+                self._stopped = self.target.league.process
+                self._stopped.send_signal(signal.SIGINT)
             time.sleep(0.05)
         return time.monotonic() - start
 
@@ -105,7 +106,8 @@ class _Recovery:
         state = target.league.state
         if self.after is None:
             self.after = state
-        runs = target.pids(EVERYTHING).keys() == self.names and not any(map(is_alive, self.effect.ends))
+        is_ending = self._stopped is target.league.process or any(map(is_alive, self.effect.ends))
+        runs = not is_ending and target.pids(EVERYTHING).keys() == self.names
         if not runs or not target.has_host():
             self._working = None
         elif self._working is None:
