@@ -364,6 +364,9 @@ class RemoteSamplerSpec:
         learners: Worker names of the learners that they send blocks to.
         stall_s: As in `Session`.
         restarts: As in `Session`.
+        log_mb: As in `Session`.
+        sampler_memory_mb: As in `Session`.
+        sampler_processes: As in `Session`.
     """
 
     threads: int
@@ -371,3 +374,6 @@ class RemoteSamplerSpec:
     learners: tuple[str, ...]
     stall_s: float
     restarts: int
+    log_mb: float = 16.0
+    sampler_memory_mb: int = 0
+    sampler_processes: int = 1024

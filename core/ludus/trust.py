@@ -11,6 +11,9 @@ and a configuration is refused unless every module that it names is one of these
 * a module that the running program has imported already from a folder of its own.
 
 Modules of Python's standard library are always refused.
+
+A table that the constructor of a game gets may name files, which the game reads or writes. Such a path must not lead
+out of the current folder, unless the user trusts the module of the game, in one of the ways above.
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +40,7 @@ __all__ = [
     "child_variables",
     "describe_refusal",
     "is_module_name",
+    "leads_out",
     "modules_of",
     "trust_module",
     "user_file",
@@ -142,6 +147,23 @@ def describe_refusal(module: str, *, libraries: Iterable[str] = (), folder: Path
     )
 
 
+def leads_out(text: str) -> bool:
+    """Return whether a text, read as a path, leads out of the current folder: by itself or by a link."""
+    if "\0" in text:  # no path
+        return False
+    expanded = os.path.expanduser(text)  # noqa: PTH111 - `Path.expanduser` raises for an unknown user
+    return not Path(os.path.realpath(expanded)).is_relative_to(os.path.realpath(Path.cwd()))
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """Yield the texts in nested tables and lists."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping | list | tuple):
+        for item in value.values() if isinstance(value, Mapping) else value:
+            yield from _texts(item)
+
+
 def _is_of_user(package: str, location: Path, folder: Path | None) -> bool:
     """Return whether a package lies in a folder of the user: of ``PYTHONPATH``, or of the running program."""
     named = {Path(entry).absolute() for entry in _search_path().split(os.pathsep) if entry}
@@ -208,17 +230,37 @@ class ConfigSource:
     is_program: bool = False
 
     def refusals(self, config: Any) -> Iterator[tuple[str, str]]:
-        """Yield option and reason for every module that the options of a component name and must not name.
+        """Yield option and reason for every module and path that the options of a component must not name.
 
         Args:
             config: Instance of a configuration class; None for a component without options.
         """
-        for option in attrs.fields(type(config)) if attrs.has(type(config)) else ():
-            imports: Imports | None = option.metadata.get("imports")
-            modules = imports.modules(getattr(config, option.name)) if imports else ()
-            for module in dict.fromkeys(modules):
-                if text := self._refusal(module, imports.libraries if imports else ()):
-                    yield option.alias, text
+        options = attrs.fields(type(config)) if attrs.has(type(config)) else ()
+        users: list[str] = []  # modules that use the paths
+        for option in options:
+            imports: Imports = option.metadata.get("imports") or Imports(modules=lambda _: ())
+            modules = list(dict.fromkeys(imports.modules(getattr(config, option.name))))
+            users += modules or imports.libraries[:1]
+            refused = ((option.alias, self._refusal(module, imports.libraries)) for module in modules)
+            yield from filter(itemgetter(1), refused)
+        for option in options:
+            is_table = option.metadata.get("path") == "table"
+            if is_table and (text := self._path_refusal(getattr(config, option.name), users)):
+                yield option.alias, text
+
+    def _path_refusal(self, value: Any, users: Iterable[str]) -> str:
+        """Return why a table may not name a path; empty if all of its texts may be used by these modules."""
+        found = next(filter(leads_out, _texts(value)), None)
+        if found is None:
+            return ""
+        refused = [module for module in users if self._refusal(module, ())]
+        names = ", ".join(f"--trust-module {module.partition('.')[0]}" for module in dict.fromkeys(refused))
+        if not refused:
+            return ""
+        return (
+            f"{found!r} leads out of the current folder, {Path.cwd()}; expected the path of a file below it, or the "
+            f"game to be trusted with files of yours: {names}"
+        )
 
     def _refusal(self, module: str, libraries: tuple[str, ...]) -> str:
         text = describe_refusal(module, libraries=libraries, folder=self.folder)

@@ -47,4 +47,7 @@ def remote_sampler_spec(run_dir: Path) -> RemoteSamplerSpec:
         learners=tuple(map(learner_name, config.players)),
         stall_s=config.run.stall_s,
         restarts=config.run.restarts,
+        log_mb=config.run.log_mb,
+        sampler_memory_mb=config.run.sampler_memory_mb,
+        sampler_processes=config.run.sampler_processes,
     )

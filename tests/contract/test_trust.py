@@ -36,6 +36,7 @@ SECTIONS = (AnchorConfig, EvaluationSection, LeagueSection, MetricsSection, Play
 WORDS = {
     "ADAConfig": "hard players",
     "AETConfig": "concat present",
+    "AgentIndicatorConfig": "game leaf roles",
     "AgentWithInterfacesConfig": "agent interfaces",
     "AlphaStarConfig": "league_exploiters main_agents main_exploiters pools",
     "AlphaStarMainConfig": "against exploiters pools",
@@ -46,14 +47,18 @@ WORDS = {
     "BuiltinConfig": "name",
     "CurriculumConfig": "against",
     "EntityPart": "leaf present",
+    "FootballConfig": "states",  # within a folder that the user names
     "ForgottenConfig": "against exploiters",
+    "FrameStackConfig": "leaves",
     "FreezeWhenConfig": "players pools",
     "GenerationsConfig": "anchors exploiters main pools",
-    "GymnasiumConfig": "mask_key statistics",
+    "GreyConfig": "leaves",
+    "GymnasiumConfig": "mask_key max_entities statistics",
     "HoKConfig": "present targets",
     "ImagePart": "leaf",
     "LatestFrozenConfig": "against",
     "LatestSelfPlayConfig": "against",
+    "LabelChannelsConfig": "labels leaves",
     "LeagueExploiterConfig": "pools",
     "MAPPOConfig": "seat_leaf",
     "MSMConfig": "pools",
@@ -63,9 +68,10 @@ WORDS = {
     "NashConfig": "pools",
     "OneHotConfig": "leaves",
     "PFSPConfig": "pools",
-    "PettingZooConfig": "mask_key roles statistics teams",
+    "PettingZooConfig": "mask_key max_entities roles statistics teams",
     "PlayerConfig": "name role",
     "RatingMixtureConfig": "weights",
+    "ResizeConfig": "leaves",
     "RestartFromConfig": "players source",
     "RewardPartsConfig": "fade once weights",
     "RunSection": "device launcher",
@@ -84,10 +90,9 @@ WORDS = {
 }
 #: Options that pass a table on: to a component, which is read like a run file, or to the constructor of a game.
 TABLES = {
+    "AgentIndicatorConfig": "options",
     "AgentWithInterfacesConfig": "options",
     "AsTeamConfig": "options",
-    "GymnasiumConfig": "options",
-    "PettingZooConfig": "options",
     "PythonConfig": "options",
     "TeamRewardConfig": "options",
     "WithInterfacesConfig": "options",
@@ -206,6 +211,24 @@ def test_modules_that_are_not_trusted_are_refused(kind, name, field, canary) -> 
                 select_components(PLUGINS, [(kind, name)], options={name: {field.alias: value}})
 
 
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("gymnasium", {"options": {"xml_file": "/etc/passwd"}}),
+        ("gymnasium", {"wrappers": [{"path": "gymnasium.wrappers:TimeLimit", "options": {"file": "../x"}}]}),
+        ("pettingzoo", {"options": {"auto_rom_install_path": "~/roms"}}),
+        ("pettingzoo", {"wrappers": [{"path": "pettingzoo.utils:BaseWrapper", "options": {"file": "/x"}}]}),
+    ],
+)
+def test_files_elsewhere_are_refused(name, options, monkeypatch) -> None:
+    """A table that a game or a wrapper gets names files below the current folder only, unless it is trusted."""
+    monkeypatch.setenv(trust.MODULES_VARIABLE, "")
+    with pytest.raises(ConfigError, match=rf"leads out of the current folder.*--trust-module {name}"):
+        select_components(PLUGINS, [("environment", name)], options={name: options})
+    monkeypatch.setenv(trust.MODULES_VARIABLE, name)
+    select_components(PLUGINS, [("environment", name)], options={name: options})
+
+
 @pytest.mark.parametrize("outer", ["as-team", "team-reward", "with-interfaces"])
 def test_modules_of_inner_components_are_refused(outer, canary) -> None:
     """A wrapper reads the table of the game that it wraps like a run file."""
@@ -240,9 +263,12 @@ ALLOWED = {
     "contrib_envs/ludus-copies/src/ludus_copies/imports.py": "wrappers and outcomes, whose options declare Imports",
     "contrib_envs/ludus-copies/src/ludus_copies/arrays.py": "factories of adapters",
     "contrib_envs/ludus-copies/src/ludus_copies/workers.py": "starts this interpreter",
+    "contrib_envs/ludus-hok/src/ludus_hok/bridge.py": "starts the interpreter that a variable of the environment names",
+    "contrib_envs/ludus-vizdoom/src/ludus_vizdoom/launcher.py": "replaces itself by the engine",
     "contrib_envs/ludus-pettingzoo/src/ludus_pettingzoo/environment.py": "ids, whose option declares Imports",
     "core/ludus/component.py": "import paths that plugins register",
     "plugins/ludus-agents/src/ludus_agents/python.py": "agents, whose option declares Imports",
+    "plugins/ludus-bench/src/ludus_bench/_setup.py": "a module of an installed adapter",
     "plugins/ludus-bench/src/ludus_bench/watched_run.py": "starts this interpreter",
     "plugins/ludus-local/src/ludus_local/process.py": "starts this interpreter",
     "plugins/ludus-terminal/src/ludus_terminal/league.py": "names of its own modules",

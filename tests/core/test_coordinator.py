@@ -8,6 +8,7 @@ from collections import Counter
 import numpy as np
 import pytest
 from attrs import evolve
+from ludus._league import model_scan
 from ludus._messaging.messages import (
     Checkpoint,
     Credit,
@@ -596,6 +597,46 @@ def test_a_report_of_a_sound_model_changes_nothing(league):
     for reported in (digest, "0" * 64, "no hash"):
         send(runner, DamagedModel(hash=reported))
     assert runner.coordinator.league.pool("dummy") == ("main@1",)
+
+
+def test_repeated_reports_read_one_file(league, monkeypatch):
+    """However often a worker reports a model, and however many models it reports."""
+    runner = league()
+    for number in range(1, 8):
+        freeze(runner, number)
+    read = []
+    monkeypatch.setattr(model_scan, "check_model", lambda folder, digest: read.append(digest))
+    coordinator = runner.coordinator
+    hashes = [model.hash for model in coordinator.league.models.values()]
+    for digest in hashes * 50:
+        coordinator.handle("sampler-0", DamagedModel(hash=digest))
+    assert read == []
+    for _ in range(20):
+        runner.now_s += 1.0
+        coordinator.flush()
+    assert read == hashes[:4]  # further ones have to be reported again
+    assert coordinator.refusals.total == 0
+
+
+def test_inspections_leave_time_for_everything_else(league, monkeypatch):
+    """After a file that took a second to read, nothing is read for nine."""
+    runner = league()
+    for number in (1, 2):
+        freeze(runner, number)
+
+    def check(folder, digest):
+        runner.now_s += 1.0
+
+    monkeypatch.setattr(model_scan, "check_model", check)
+    coordinator, start_s = runner.coordinator, runner.now_s
+    for model in coordinator.league.models.values():
+        coordinator.handle("sampler-0", DamagedModel(hash=model.hash))
+    coordinator.flush()
+    coordinator.flush()
+    assert runner.now_s == start_s + 1.0
+    runner.now_s += 9.0
+    coordinator.flush()
+    assert runner.now_s == start_s + 11.0
 
 
 def test_a_reset_to_a_damaged_model_is_withdrawn(league):

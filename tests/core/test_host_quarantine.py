@@ -39,7 +39,7 @@ def play(runner, fixture, peer, chance, rng):
     return send(runner, Results(report=fixture.id, arrays=arrays), peer)
 
 
-def play_until(runner, done, *, chance, rounds=60):
+def play_until(runner, done, *, chance, rounds=150):
     """Let a sampler of either host play until a condition holds; the remote player wins with a chance."""
     rng = np.random.default_rng(1)
     for _ in range(rounds):

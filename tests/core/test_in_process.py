@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from ludus._messaging.in_process import _HIGH_WATER, InprocEndpoint, InProcessPool
 from ludus._messaging.messages import Hello, ResultsAck, Segments, Stop
-from ludus.errors import ConfigError, PluginError
+from ludus.errors import ConfigError, PluginError, WorkerError
 from ludus.launcher import WorkerSpec
 
 
@@ -131,3 +131,22 @@ def test_an_exit_in_plugin_code_raises_an_error_with_the_worker_name():
     crew = InProcessPool([WorkerSpec("learner-main", 1)], lambda name, _: Leaving(name, []))
     with pytest.raises(PluginError, match=r"^learner-main: plugin code called exit\(0\)$"):
         crew.check(last_seen_s={}, errors={})
+
+
+def test_limits_are_checked_before_every_piece_of_work():
+    """A game that allocates without bound takes no other process down."""
+    worked = []
+
+    class Working(Hand):
+        def work(self):
+            worked.append(self.name)
+
+    def check_limits():
+        if worked:
+            raise WorkerError("used 7 MiB")
+
+    workers = [WorkerSpec("first", 1), WorkerSpec("second", 1)]
+    pool = InProcessPool(workers, lambda name, _: Working(name, []), check_limits)
+    with pytest.raises(WorkerError, match="used 7 MiB"):
+        pool.check(last_seen_s={}, errors={})
+    assert worked == ["first"]

@@ -15,7 +15,6 @@ from ludus._league.statistics import score
 from ludus._messaging.messages import Credit, Fixtures
 from ludus._run.metric_file import MetricFile, read_metrics, thinned
 from ludus._run.metrics import StallWatchdog, collect_metrics, spread_evenly, summarize
-from ludus.errors import RunError
 from ludus.matchmaker import PlayerView, Rating, Statistic
 from ludus.metrics import Metric
 
@@ -148,19 +147,36 @@ def test_reopening_reads_the_end_of_the_file_only(path):
     [
         b"{",
         b"[]",
+        b"\0" * 10,
+        b"\x80\xff{}",
         b"{}",
         b'{"t": 1, "d": 2, "m": {"a": "b"}}',
         b'{"d": 2, "m": {"a": 1}}',
         b'{"t": 1, "d": Infinity, "m": {"a": 1}}',
         b"[" * 100_000,
     ],
-    ids=lambda line: line[:40].decode(),
+    ids=lambda line: repr(line[:40]),
 )
-def test_damaged_line_is_an_error(path, line):
-    """The message names the line."""
-    path.write_bytes(b'{"t": 1, "d": 2, "m": {}}\n' + line + b"\n")
-    with pytest.raises(RunError, match=r"metrics\.jsonl:2: damaged metric line"):
-        list(read_metrics(path))
+def test_damaged_lines_are_skipped(path, line, caplog):
+    """All others are read, and one warning has the number of damaged ones."""
+    sound = b'{"t": 1, "d": 2, "m": {"a": 3}}\n'
+    path.write_bytes(sound + line + b"\n" + sound + line + b"\n" + sound)
+    assert [read.value for read in read_metrics(path)] == [3.0] * 3
+    [record] = caplog.records
+    assert record.getMessage() == f"{path}: skipped 2 damaged lines, the first is line 2"
+
+
+def test_sound_file_gives_no_warning(path, caplog):
+    """An incomplete last line is left by a crash or a running run."""
+    path.write_bytes(b'{"t": 1, "d": 2, "m": {"a": 3}}\n{"t": 1')
+    assert len(list(read_metrics(path))) == 1
+    assert not caplog.records
+
+
+def test_metrics_are_written_after_damage(path):
+    """A file that thins out keeps its damaged lines."""
+    lines = [b'{"t": 1, "d": 2, "m": {}}\n', b'{"t": 1e+.e, "d": 2, "m": {}}\n', b"\0" * 100 + b"\n"]
+    assert list(thinned(lines, now_s=1e6, full_s=0.0)) == lines
 
 
 LEARNER = {"samples_per_s": 5000.0, "policy_loss": -0.0123, "dropped_stale": 12.0}

@@ -23,9 +23,10 @@ from ludus._learning.state import LearnerOptions
 from ludus._messaging.in_process import InProcessPool
 from ludus._messaging.messages import Failure, FixtureRequest
 from ludus._plugins.manager import load_plugins
-from ludus._run import runner as _runner, session as _session
+from ludus._run import session as _session
 from ludus._run.metric_file import read_metrics
 from ludus._run.runner import resume, train
+from ludus._store.foreign_files import check_folder
 from ludus._store.model_files import load_arrays
 from ludus._store.store import Store
 from ludus.errors import ConfigError, ContractError, LudusError, ModelError, PluginError, RunError, WorkerError
@@ -445,7 +446,7 @@ def test_links_out_of_the_run_folder_are_refused(run, tmp_path, name):
     assert list(outside.iterdir()) == []
     link.unlink()
     link.symlink_to(link.name)  # a loop
-    _runner._check_links(folder)
+    check_folder(folder)
 
 
 def test_links_in_a_folder_for_a_new_run_are_refused(run, tmp_path):
@@ -652,8 +653,8 @@ def test_learner_lost_at_the_limit_is_restarted(run, tmp_path, monkeypatch):
     deaths = []
 
     class Mortal(InProcessPool):
-        def __init__(self, workers, make):
-            super().__init__(workers, make)
+        def __init__(self, workers, make, check_limits):
+            super().__init__(workers, make, check_limits)
             self.make = make
 
         @property
@@ -681,8 +682,8 @@ def test_learner_lost_while_stopping_keeps_the_reason(run, tmp_path, monkeypatch
     """The limit remains the reason, although its checkpoint is below the limit."""
 
     class Mortal(InProcessPool):
-        def __init__(self, workers, make):
-            super().__init__(workers, make)
+        def __init__(self, workers, make, check_limits):
+            super().__init__(workers, make, check_limits)
             self.make = make
 
         def finish(self, **given):

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import pytest
 from attrs import field, frozen
 from hypothesis import given, settings, strategies as st
-from ludus._config.structuring import StructuringError, structure, structure_fields
+from ludus._config.structuring import Problem, StructuringError, structure, structure_fields
 from ludus.option import at_least, one_of, option
 
 
@@ -205,3 +205,17 @@ def test_private_fields():
     assert structure({"depth": 2}, Private) == Private(depth=2)
     with pytest.raises(StructuringError, match="unknown key"):
         structure({"computed": 2}, Private)
+
+
+def test_long_keys_are_cut_in_error_lines():
+    """A key of a foreign file may have a megabyte."""
+    assert str(Problem(("players", "m" * 10_000), "wrong")) == f"players.{'m' * 79}…: wrong"
+
+
+def test_reading_stops_after_many_wrong_items():
+    """A message of half a million wrong values would take seconds otherwise."""
+    with pytest.raises(StructuringError) as error:
+        structure([[None] * 1000] * 1000, list[list[int]])
+    assert len(error.value.problems) < 100
+    assert lines(error)[0] == "0.0: expected an integer, got None"
+    assert lines(error)[20] == "0: 20 problems so far; the items after 19 were not read"

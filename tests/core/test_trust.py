@@ -191,3 +191,45 @@ def test_child_processes_import_and_trust_the_same(monkeypatch, tmp_path) -> Non
         command, cwd=tmp_path, env={**os.environ, **child_variables()}, capture_output=True, text=True, check=False
     )
     assert "No module named 'trust_shadow'" in done.stderr
+
+
+@frozen(kw_only=True)
+class Game:
+    """Options of an adapter."""
+
+    id: str = option("", help="id", imports=Imports(modules=modules_of, libraries=("pluggy",)))
+    options: dict[str, object] = option({}, help="options", path="table")
+
+
+OUTSIDE = ["/etc/passwd", "../x", "~/x", "inside/../../x", "link/x", "link"]
+
+
+@pytest.mark.parametrize("path", OUTSIDE)
+@pytest.mark.parametrize("table", [lambda text: {"a": text}, lambda text: {"a": [{"b": {"c": text}}]}])
+def test_paths_that_lead_out_are_refused(path, table, tmp_path, monkeypatch) -> None:
+    """In the table that a game gets, however deep they are."""
+    (tmp_path / "current").mkdir()
+    (tmp_path / "current" / "link").symlink_to(tmp_path)
+    monkeypatch.chdir(tmp_path / "current")
+    config = Game(options=table(path))
+    [(name, text)] = ConfigSource(folder=tmp_path).refusals(config)
+    assert name == "options"
+    assert text.startswith(f"{path!r} leads out of the current folder, {tmp_path / 'current'}; ")
+    assert text.endswith("--trust-module pluggy")
+    trust_module("pluggy")
+    assert not list(ConfigSource(folder=tmp_path).refusals(config))
+
+
+@pytest.mark.parametrize("path", ["x", "inside/x", "inside/../x", "rgb_array", "", "a\0b", "../x\0", "x" * 10_000])
+def test_paths_below_the_current_folder_may_be_named(path, tmp_path, monkeypatch) -> None:
+    """So may their absolute forms, and texts that are no paths."""
+    monkeypatch.chdir(tmp_path)
+    for text in (path, str(tmp_path / "inside")):
+        assert not list(ConfigSource(folder=tmp_path).refusals(Game(options={"a": text, "b": 7})))
+
+
+def test_a_program_may_name_any_path() -> None:
+    """It is trusted, and so are the processes of its workers, which read a file."""
+    config = Game(options={"a": "/etc/passwd"})
+    assert not list(ConfigSource(is_program=True).refusals(config))
+    assert not list(ConfigSource().refusals(config))

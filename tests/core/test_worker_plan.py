@@ -75,14 +75,15 @@ def test_helpers_share_the_threads_of_learners(parse):
 
 # -- samplers on other hosts -----------------------------------------------------------------------------------------
 
-REMOTE_RUN = {"workers": 2, "sampler_threads": 3, "stall_s": 45.0, "restarts": 4}
+LIMITS = {"log_mb": 2.0, "sampler_memory_mb": 500, "sampler_processes": 7}
+REMOTE_RUN = {"workers": 2, "sampler_threads": 3, "stall_s": 45.0, "restarts": 4, **LIMITS}
 
 
 def test_remote_sampler_spec_is_read_from_the_configuration_alone(toml, tmp_path):
-    """The specification holds threads, learners and restart limits, and nothing is written."""
+    """The specification holds threads, learners and limits, and nothing is written."""
     toml(players={"main": {}, "other": {}}, run=REMOTE_RUN)
     assert remote_sampler_spec(tmp_path) == RemoteSamplerSpec(
-        threads=3, service="", learners=("learner-main", "learner-other"), stall_s=45.0, restarts=4
+        threads=3, service="", learners=("learner-main", "learner-other"), stall_s=45.0, restarts=4, **LIMITS
     )
     assert [path.name for path in tmp_path.iterdir()] == ["run.toml"]
 

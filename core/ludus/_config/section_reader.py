@@ -28,6 +28,8 @@ from ludus.trust import NO_FILE, ConfigSource
 S = TypeVar("S")
 
 _MOST_LINES = 100  # problems that are reported
+_MOST_NAMES = 64  # components in a list, such as the interfaces of a player
+_LONGEST_NAME = 64  # of a component
 
 
 @frozen(kw_only=True)
@@ -145,6 +147,9 @@ class SectionReader:
         if not isinstance(names, list):
             self.add_problem(f"expected a list of names, got {shorten(names)}", key)
             return ()
+        if len(names) > _MOST_NAMES:
+            self.add_problem(f"expected at most {_MOST_NAMES} names, got {len(names):,}", key)
+            return ()
         selected = [self.take(kind, item, key, i) for i, item in enumerate(names)]
         return tuple(component for component in selected if component is not None)
 
@@ -164,7 +169,7 @@ class SectionReader:
             name: Its name, as read from the configuration.
             keys: Keys of this table that hold the name; used by error messages.
         """
-        if not isinstance(name, str):
+        if not isinstance(name, str) or len(name) > _LONGEST_NAME:
             self.add_problem(f"expected the name of an installed {kind}, got {shorten(name)}", *keys)
             return None
         owner = self.claimed.setdefault(name, kind)

@@ -203,10 +203,11 @@ class EvaluationSection:
         whole(0, 1_000_000),
         help="Matches at the end of the run between each newest model and each anchor and some earlier models.",
     )
-    final_minutes: float = option(
-        10.0,
-        at_least(0),
-        help="Time for all final matches; of pairs that need more, fewer matches count. 0: no limit.",
+    final_minutes: float | None = option(
+        None,
+        optional(at_least(0)),
+        help="Time for all final matches; of pairs that need more, fewer matches count. 0: no limit; unset: 10, or "
+        "`run.minutes` if that is less.",
     )
     matchmaker: SelectedComponent | None = option(
         None, help="Component that chooses pairs; default: the first player's."

@@ -21,7 +21,9 @@ from ludus.printing import did_you_mean
 
 T = TypeVar("T")
 
+_LONGEST_KEY = 80  # longer keys are cut in error lines
 _MOST_UNKNOWN = 20  # unknown keys of one table that are reported by name
+_MOST_WRONG = 20  # wrong items of one list or table after which the others are not read
 
 
 @attrs.frozen
@@ -36,7 +38,8 @@ class Problem:
         return Problem((*head, *self.path), self.text)
 
     def __str__(self) -> str:
-        return ": ".join(filter(None, (".".join(map(str, self.path)), self.text)))
+        keys = (key if len(key) <= _LONGEST_KEY else f"{key[: _LONGEST_KEY - 1]}…" for key in map(str, self.path))
+        return ": ".join(filter(None, (".".join(keys), self.text)))
 
 
 class StructuringError(ValueError):
@@ -118,7 +121,9 @@ def _expected(attribute: attrs.Attribute[Any]) -> str:
 
 
 def shorten(value: object) -> str:
-    """Return the representation of a value, cut to 80 characters."""
+    """Return the representation of a value, cut to 80 characters; the rest of a large one is not even read."""
+    if isinstance(value, str | bytes | list | tuple) and len(value) > 80:
+        value = value[:80]
     text = repr(value)
     return text if len(text) <= 80 else text[:77] + "…"
 
@@ -197,8 +202,11 @@ def _structure_items(items: Iterable[tuple[str | int, object, Any]]) -> list[Any
     for key, item, kind in items:
         try:
             made.append(structure(item, kind))
-        except StructuringError as error:  # go on, to report the problems of every item
+        except StructuringError as error:  # go on, to report the problems of further items
             problems += [problem.below(key) for problem in error.problems]
+            if len(problems) >= _MOST_WRONG:  # half a million wrong items of a message would take seconds
+                problems.append(Problem((), f"{len(problems)} problems so far; the items after {key!r} were not read"))
+                break
     if problems:
         raise StructuringError(*problems)
     return made

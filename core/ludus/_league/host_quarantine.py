@@ -18,6 +18,7 @@ import numpy as np
 from attrs import define, field, frozen
 
 from ludus._league.paired_test import PairedTest
+from ludus._store.foreign_files import check_folder
 from ludus._store.store import Store
 from ludus.environment import Seat
 from ludus.launcher import sampler_host
@@ -34,7 +35,12 @@ _log = logging.getLogger(__name__)
 
 
 def request_release(run_dir: Path, host: str) -> Path:
-    """Request that a host be released, and return the file of the request, which the run deletes once it is done."""
+    """Request that a host be released, and return the file of the request, which the run deletes once it is done.
+
+    Raises:
+        RunError: A link leads out of the run folder.
+    """
+    check_folder(run_dir)
     folder = run_dir / "requests"
     folder.mkdir(exist_ok=True)
     path = folder / f"{_REQUEST}{host}"
@@ -139,18 +145,17 @@ class HostQuarantine:
             self._compare(pair)
 
     def _compare(self, pair: _Pair) -> None:
-        """Add the matches of a pair that both hosts have played, each once."""
-        numbers = sorted(number for number in pair.remote.keys() & pair.local.keys() if pair.remote[number].size)
-        if not numbers or pair.host in self.hosts:
+        """Add a pair once both hosts have played all its matches."""
+        fixture = pair.fixture
+        if min(len(pair.remote), len(pair.local)) < fixture.matches or pair.host in self.hosts:
             return
-        points = np.stack([pair.remote[i].astype(np.float64) - pair.local[i] for i in numbers])
-        for number in numbers:  # kept as empty marks, so that repeated rows do not count again
-            pair.remote[number] = pair.local[number] = np.zeros(0)
+        self._pairs = {key: other for key, other in self._pairs.items() if other is not pair}
+        points = np.stack([pair.remote[i].astype(np.float64) - pair.local[i] for i in range(fixture.matches)])
         test = self._tests.setdefault(pair.host, PairedTest(("the player", "the first team", *self.players)))
         if len(self._tests) > _MAX_HOSTS:
             del self._tests[next(iter(self._tests))]
-        own = points[:, self._team(pair.fixture)]
-        test.add({"the player": own, "the first team": points[:, 0], pair.fixture.player: own})
+        own = points[:, self._team(fixture)]
+        test.add({"the player": own, "the first team": points[:, 0], fixture.player: own})
         if test.differs:
             self._quarantine(pair.host, test)
 

@@ -1,4 +1,4 @@
-"""Repair of a stopped run: damaged files are restored from others that hold the same arrays."""
+"""Repair of a stopped run: damaged files are restored from others, and sums over the match log are counted again."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from ludus._league.damage import DamageContainment, damage_of, readmit
 from ludus._league.league import League
 from ludus._store.database import DATABASE, wrap_database_errors
 from ludus._store.durable import write_durably
+from ludus._store.foreign_files import open_regular
 from ludus._store.journal import describe_loss
 from ludus._store.model_files import (
     DAMAGED,
@@ -25,6 +26,7 @@ from ludus._store.model_files import (
     wrap_file_errors,
 )
 from ludus._store.store import Store
+from ludus._store.sums import rebuild_sums
 from ludus.errors import ModelError
 from ludus.records import ModelRecord
 
@@ -34,7 +36,8 @@ def repair_files(run_dir: Path, copies: Sequence[Path] = ()) -> list[str]:
 
     A model is restored from a copy of its file, or from a checkpoint of the same weights; its manifest from the
     database. A quarantined model whose file is sound again returns to its pools. A model that cannot be restored is
-    quarantined. A damaged checkpoint is set aside; its player resumes from the one before, or from a model.
+    quarantined. A damaged checkpoint is set aside; its player resumes from the one before, or from a model. Payoffs,
+    behaviour and numbers of matches that do not agree with the match log are counted again.
 
     Args:
         run_dir: The run folder.
@@ -51,6 +54,7 @@ def repair_files(run_dir: Path, copies: Sequence[Path] = ()) -> list[str]:
     with wrap_file_errors(run_dir), wrap_database_errors(run_dir / DATABASE), Store.open(run_dir) as store:
         if store.lost_commits:
             lines.append(f"{describe_loss(store.lost_commits)}; the damaged file is in {run_dir / DAMAGED}")
+        lines += rebuild_sums(store)
         league = League.of(store)
         containment, sources = DamageContainment(league, lines.append), _Sources(run_dir, copies)
         by_hash: dict[str, list[ModelRecord]] = {}
@@ -133,7 +137,8 @@ class _Sources:
         """Return the source of a model; None if there is none."""
         for path in self._copies_of(hash):
             try:
-                data = path.read_bytes()
+                with open_regular(path) as file:
+                    data = file.read()
             except OSError:
                 continue
             if hashlib.sha256(data).hexdigest() == hash:

@@ -54,10 +54,17 @@ class InProcessPool(InprocEndpoint):
     Args:
         workers: Workers in the order in which they run.
         make: Makes a worker from its name and link.
+        check_limits: Called before every piece of work; raises if this process uses too much.
     """
 
-    def __init__(self, workers: Sequence[WorkerSpec], make: Callable[[str, Link], Worker]) -> None:
+    def __init__(
+        self,
+        workers: Sequence[WorkerSpec],
+        make: Callable[[str, Link], Worker],
+        check_limits: Callable[[], None] = lambda: None,
+    ) -> None:
         super().__init__(COORDINATOR)
+        self._check_limits = check_limits
         self._workers: list[tuple[Worker, InprocEndpoint]] = []
         try:
             for spec in workers:
@@ -74,8 +81,10 @@ class InProcessPool(InprocEndpoint):
 
         Raises:
             PluginError: Plugin code called exit.
+            WorkerError: This process uses too much.
         """
         for worker, link in self._workers:
+            self._check_limits()
             try:
                 for peer, message in link.receive(0.0):
                     worker.handle(peer, message)

@@ -146,7 +146,8 @@ class Results:
     Attributes:
         report: Number of this report, unique per worker process.
         arrays: ``fixture [n] int64``, ``number [n] int64`` (index of the match in its fixture), ``ticks [n] int32``,
-            ``outcome [n, teams] float32``; of evaluation matches also ``"statistic/ROLE/NAME" [n, S] float32``.
+            ``outcome [n, teams] float32``; of evaluation matches also ``"statistic/ROLE/NAME" [n, S] float32``; where
+            outcomes follow from returns also ``returns [n, seats] float32``.
     """
 
     report: int

@@ -24,6 +24,7 @@ from ludus._league.retention import Retention
 from ludus._messaging.refusals import Refusals
 from ludus._run.context import RunContext
 from ludus._run.factories import make, make_evaluation_matchmaker, make_matchmaker
+from ludus._run.return_baseline import stored_return_outcome
 from ludus._seeding import generator
 from ludus._store.store import Store
 from ludus.launcher import Link, learner_name
@@ -54,6 +55,7 @@ def make_coordinator(
     """
     config, spec = run.config, run.spec
     league = League(store, **run.league_members(), ratings=partial(make, config.league.rating), budget=run.budget)
+    league.return_outcome = stored_return_outcome(spec, store)
     matchmakers = {name: make_matchmaker(run.plugins, player) for name, player in config.players.items()}
     state, counters = MatchmakingState.load(store), store.counters()
     rng = generator(config.run.seed, "matchmaking")

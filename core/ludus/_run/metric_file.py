@@ -7,6 +7,7 @@ hours are all kept, of the day before one per minute, and of older ones one per 
 from __future__ import annotations
 
 import json
+import logging
 import math
 import mmap
 import os
@@ -19,8 +20,10 @@ from pathlib import Path
 from typing import Any
 
 from ludus._store.durable import write_durably
-from ludus.errors import RunError
+from ludus._store.foreign_files import open_regular
 from ludus.metrics import Metric
+
+_log = logging.getLogger(__name__)
 
 _TIME = re.compile(rb'\{"t": ([0-9.e+-]+),')
 _DAY_S = 24 * 3600.0
@@ -93,9 +96,12 @@ def thinned(lines: Iterable[bytes], *, now_s: float, full_s: float) -> Iterator[
 def _interval(line: bytes, *, now_s: float, full_s: float) -> tuple[float, float] | bytes:
     """Return the interval of which only the last line is kept, as its length and number; the line if it is kept."""
     match = _TIME.match(line)
-    if match is None:
+    try:
+        time_s = float(match[1]) if match else math.nan
+    except ValueError:
+        time_s = math.nan
+    if math.isnan(time_s):  # a damaged line
         return line
-    time_s = float(match[1])
     if now_s - time_s <= full_s:
         return line
     length_s = 60.0 if now_s - time_s <= full_s + _DAY_S else 600.0
@@ -105,13 +111,20 @@ def _interval(line: bytes, *, now_s: float, full_s: float) -> tuple[float, float
 def read_metrics(path: Path) -> Iterator[Metric]:
     """Yield the metrics of a file in the order in which they were written; an incomplete last line is skipped.
 
-    Raises:
-        RunError: Another line is damaged.
+    Damaged lines are skipped too; at the end one warning with their number is logged.
     """
-    with path.open("rb") as file:
+    damaged: list[int] = []
+    with open_regular(path) as file:
         for number, line in enumerate(file, start=1):
-            if line.endswith(b"\n"):
-                yield from _parse(line, location=f"{path}:{number}")
+            if not line.endswith(b"\n"):
+                break
+            try:
+                yield from _parse(line)
+            except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError):
+                damaged.append(number)
+    if damaged:
+        plural = "s" if len(damaged) > 1 else ""
+        _log.warning("%s: skipped %d damaged line%s, the first is line %d", path, len(damaged), plural, damaged[0])
 
 
 def _size_of_complete_lines(path: Path) -> int:
@@ -122,14 +135,14 @@ def _size_of_complete_lines(path: Path) -> int:
         return data.rfind(b"\n") + 1
 
 
-def _parse(line: bytes, *, location: str) -> Iterator[Metric]:
-    try:
-        entry: dict[str, Any] = json.loads(line)
-        for name, value in entry["m"].items():
-            number = math.nan if value is None else float(value)
-            yield Metric(name=name, value=number, decisions=int(entry["d"]), elapsed_s=float(entry["t"]))
-    except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError) as error:
-        raise RunError(f"{location}: damaged metric line ({error}); remove the line to go on") from None
+def _parse(line: bytes) -> list[Metric]:
+    """Return the metrics of a line; raises for a damaged one."""
+    entry: dict[str, Any] = json.loads(line)
+    elapsed_s, decisions = float(entry["t"]), int(entry["d"])
+    return [
+        Metric(name=name, value=math.nan if value is None else float(value), decisions=decisions, elapsed_s=elapsed_s)
+        for name, value in entry["m"].items()
+    ]
 
 
 def _finite(value: float) -> float | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -20,6 +19,7 @@ from ludus._run.context import RunContext
 from ludus._run.session import BUDGET_OPTIONS, RunResult, RunSession
 from ludus._store.database import DATABASE, is_unused, wrap_database_errors
 from ludus._store.durable import write_durably
+from ludus._store.foreign_files import check_folder
 from ludus._store.journal import describe_loss
 from ludus._store.model_files import DAMAGED, wrap_file_errors
 from ludus._store.store import Store
@@ -110,7 +110,7 @@ def _check_new_run_folder(run_dir: Path, config: RunConfig) -> bool:
     """
     path = run_dir / "run.toml"
     if run_dir.is_dir():
-        _check_links(run_dir)
+        check_folder(run_dir)
     if _holds_only_a_file(run_dir):
         if not _is_equal(path, config):
             raise RunError(
@@ -130,7 +130,7 @@ def _check_existing_run_folder(run_dir: Path) -> None:
     """Check that a folder holds a run that has started.
 
     Raises:
-        RunError: The folder does not, or a link leads out of it.
+        RunError: The folder does not.
     """
     path = run_dir / "run.toml"
     if not (path.exists() or (run_dir / DATABASE).exists()):
@@ -138,29 +138,6 @@ def _check_existing_run_folder(run_dir: Path) -> None:
         raise RunError(f"{run_dir} holds no run (no run.toml in it): {start}")
     if _holds_only_a_file(run_dir):
         raise RunError(f"{run_dir} holds no run yet: start it with `ludus train {path} --run {run_dir}`")
-    _check_links(run_dir)
-
-
-def _check_links(run_dir: Path) -> None:
-    """Check that no link leads out of a run folder, which another person may have made.
-
-    Raises:
-        RunError: A link does.
-    """
-    for link in _find_links(run_dir):
-        if not Path(os.path.realpath(link)).is_relative_to(os.path.realpath(run_dir)):  # `resolve` raises for loops
-            text = "a run writes in its own folder only; put what it links to in its place"
-            raise RunError(f"{link} is a link to {link.readlink()}, outside of the run folder: {text}")
-
-
-def _find_links(folder: Path) -> Iterator[Path]:
-    """Yield the symbolic links below a folder."""
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            if entry.is_symlink():
-                yield Path(entry.path)
-            elif entry.is_dir():
-                yield from _find_links(Path(entry.path))
 
 
 def _contain_damage(run: RunContext, store: Store, print_line: Callable[[str], None]) -> None:

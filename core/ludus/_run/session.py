@@ -20,6 +20,8 @@ from ludus._run.coordinator_factory import make_coordinator
 from ludus._run.factories import make
 from ludus._run.final_evaluation import play_final_evaluation
 from ludus._run.metrics import MetricReporter, summarize
+from ludus._run.own_limits import OwnLimits
+from ludus._run.return_baseline import measure_return_baseline
 from ludus._run.threads import configure_process
 from ludus._run.worker_factories import make_worker
 from ludus._run.worker_plan import plan_workers
@@ -119,6 +121,8 @@ class RunSession:
         self.store.commit()
 
     def _train_and_evaluate(self) -> RunResult:
+        with suppress(StopRequested):
+            measure_return_baseline(self.context, self.store, stop=lambda: self._signal, print_line=self.print_line)
         worker_pool = self._start_in_process() if self.context.config.run.workers == 0 else self._launch()
         try:
             coordinator = self._train(worker_pool)
@@ -144,7 +148,9 @@ class RunSession:
         def make_in_process(name: str, link: Link) -> Worker:
             return make_worker(self.context, name, WorkerContext(link=link, clock=time.monotonic))
 
-        return InProcessPool(plan_workers(config, cores=1, num_teams=self.context.spec.num_teams), make_in_process)
+        workers = plan_workers(config, cores=1, num_teams=self.context.spec.num_teams)
+        limits = OwnLimits(config.run.sampler_memory_mb, config.run.sampler_processes, time.monotonic)
+        return InProcessPool(workers, make_in_process, limits.check)
 
     def _launch(self) -> WorkerPool:
         """Start a process for every worker."""

@@ -45,8 +45,3 @@ def find_device_problem(device: str) -> str:
         available = ["cpu", *cuda, *(["mps"] if torch.backends.mps.is_available() else [])]
         return f"expected a device that torch computes on here ({', '.join(available)}), got {device!r}"
     return ""
-
-
-def memory_bytes() -> int:
-    """Return the memory of this machine."""
-    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")

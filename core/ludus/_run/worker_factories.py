@@ -226,7 +226,14 @@ def make_helper(run: RunContext, name: str, worker: WorkerContext) -> HelperWork
     trainer = make_trainer(run, player, 0, "", rank=int(rank))
     assert isinstance(trainer, GroupTrainer)
     formation = _group_formation(run, player, worker.rendezvous)
-    return HelperWorker(name=name, formation=formation, trainer=trainer, link=worker.link, clock=worker.clock)
+    return HelperWorker(
+        name=name,
+        formation=formation,
+        trainer=trainer,
+        link=worker.link,
+        clock=worker.clock,
+        layout=make_segment_layout(run, player),
+    )
 
 
 def make_trainer(

@@ -11,7 +11,7 @@ from attrs import define, field
 
 from ludus._messaging.messages import Credit, FixtureRequest, Hello, Results, Segments
 from ludus._sampling.actors import LiveActor
-from ludus._sampling.match_engine import MatchEngine, logged_results
+from ludus._sampling.match_engine import MatchEngine, reported_results
 from ludus.launcher import COORDINATOR, Link, SharedMemory, learner_name
 from ludus.records import Fixture
 
@@ -24,9 +24,11 @@ class SamplerMetrics:
 
     Args:
         kind: ``"train"`` or ``"eval"``, the kind of matches.
+        sends_returns: Whether the coordinator reads the returns of all seats.
     """
 
     kind: str
+    sends_returns: bool = False
 
     _reported_s: float = field(init=False, default=-1.0)  # -1: never
     _reported_ticks: int = field(init=False, default=0)
@@ -39,7 +41,7 @@ class SamplerMetrics:
     _player_matches: defaultdict[str, int] = field(init=False, factory=lambda: defaultdict(int))
 
     def add_results(self, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Add the results of matches and return the arrays that the coordinator stores."""
+        """Add the results of matches and return the arrays that the coordinator reads."""
         returns = arrays["returns"]
         self._matches += returns.shape[0]
         self._return_sum += float(returns.mean(axis=1).sum())
@@ -51,7 +53,7 @@ class SamplerMetrics:
                 self._add_player(name.removeprefix("player/"), values[~np.isnan(values)])
             elif name.startswith("statistic/"):
                 self._sums[name] += float(values.mean(axis=1).sum())
-        return logged_results(arrays, kind=self.kind)
+        return reported_results(arrays, kind=self.kind, with_returns=self.sends_returns)
 
     def _add_player(self, player: str, returns: np.ndarray) -> None:
         self._player_returns[player] += float(returns.sum())

@@ -84,9 +84,17 @@ class ChecksumWriter:
         for name, part, change in changes:
             key = (name, part)
             row = self._connection.execute("SELECT sum FROM checksums WHERE name = ? AND part = ?", key).fetchone()
-            total = (int.from_bytes(row[0], "big") if row else 0) + change
-            data = (total % _MODULUS).to_bytes(_BYTES, "big")
-            self._connection.execute("INSERT OR REPLACE INTO checksums VALUES (?, ?, ?)", (*key, data))
+            self._put(key, (int.from_bytes(row[0], "big") if row else 0) + change)
+
+    def reset(self, table: str) -> None:
+        """Write the checksum of the present rows of a table that has one part."""
+        self._changes.pop((table, 0), None)
+        rows = self._connection.execute(f"SELECT * FROM {table}")  # noqa: S608 - a name of the schema
+        self._put((table, 0), sum_rows(rows))
+
+    def _put(self, key: tuple[str, int], total: int) -> None:
+        data = (total % _MODULUS).to_bytes(_BYTES, "big")
+        self._connection.execute("INSERT OR REPLACE INTO checksums VALUES (?, ?, ?)", (*key, data))
 
     def forget(self) -> None:
         """Drop the changes of a transaction that was rolled back."""

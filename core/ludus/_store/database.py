@@ -21,6 +21,7 @@ from urllib.parse import quote
 from ludus._store.checksums import ChecksumWriter
 from ludus._store.definitions import SCHEMA, expected_definitions, read_definitions
 from ludus._store.durable import moved_folder_error
+from ludus._store.foreign_files import check_entries
 from ludus.environment import Seat
 from ludus.errors import RunError, StoreError
 
@@ -160,13 +161,14 @@ def connect_reader(run_dir: Path) -> sqlite3.Connection:
     """Open a read-only snapshot of the database; works while a run writes it, and on read-only media.
 
     Raises:
-        RunError: There is no database.
+        RunError: There is no database, or it is a link that leads out of the folder.
         StoreError: The database is damaged or has another schema.
     """
     path = _existing(run_dir)
     # Without a -wal file and the permission to create one, only mode immutable works; then there is no writer either.
     mode = "mode=ro" if os.access(run_dir, os.W_OK) or path.with_name(f"{DATABASE}-wal").exists() else "immutable=1"
     uri = f"file:{quote(os.fsencode(path.resolve()))}?{mode}"
+    check_entries(run_dir, sorted(run_dir.glob(f"{DATABASE}*")))
     with wrap_database_errors(path):
         _check_length(path)
         connection = sqlite3.connect(uri, uri=True, isolation_level=None, timeout=_BUSY_S)
@@ -324,6 +326,12 @@ class Database:
             self._connection.execute("ROLLBACK")
         if self._checksums is not None:
             self._checksums.forget()
+
+    def reset_checksum(self, table: str) -> None:
+        """Set the checksum of a table to that of its rows; errors as for `write`. The table must have one part."""
+        with self._writing():
+            if self._checksums is not None:
+                self._checksums.reset(table)
 
     def close(self) -> None:
         """Drop everything since the last commit and close the database."""

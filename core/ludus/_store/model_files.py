@@ -27,6 +27,7 @@ import safetensors
 import safetensors.numpy
 
 from ludus._store.durable import make_folder, moved_folder_error, sync_folder, write_durably
+from ludus._store.foreign_files import open_regular
 from ludus.errors import DamagedFileError, LudusError, ModelError, RunError
 
 _HASH = re.compile(r"[0-9a-f]{64}")
@@ -260,7 +261,7 @@ def _verified(path: Path, hash: str) -> bytes:
 
 
 def _check_file(path: Path, hash: str) -> None:
-    with _wrap_read_errors(path), path.open("rb") as file:
+    with _wrap_read_errors(path), open_regular(path) as file:
         found = hashlib.file_digest(file, "sha256").hexdigest()
     _compare(path, found, hash)
 
@@ -284,8 +285,8 @@ def _parsed(path: Path, data: bytes) -> dict[str, np.ndarray]:
 
 
 def _read(path: Path) -> bytes:
-    with _wrap_read_errors(path):
-        return path.read_bytes()
+    with _wrap_read_errors(path), open_regular(path) as file:
+        return file.read()
 
 
 @contextmanager

@@ -17,6 +17,7 @@ from typing import Any, TypeAlias
 from ludus._store.behaviour import BehaviourTable
 from ludus._store.database import Database, RunLock, connect_reader, connect_writer
 from ludus._store.durable import make_folder, write_durably
+from ludus._store.foreign_files import check_folder
 from ludus._store.journal import JOURNAL, lost_commits
 from ludus._store.match_log import MatchLog
 from ludus._store.model_files import DAMAGED, remove_partial
@@ -78,7 +79,7 @@ class Store(Database, AbstractContextManager["Store"]):
             meta: JSON values to keep, such as the seed and the environment; ``created_s`` is added.
 
         Raises:
-            RunError: The folder is in use or already holds a league.
+            RunError: The folder is in use, already holds a league, or has a link that leads out of it.
         """
         make_folder(run_dir, parents=True)
         store = cls._open_locked(run_dir, create=True)
@@ -92,7 +93,7 @@ class Store(Database, AbstractContextManager["Store"]):
         """Open an existing store as its writer.
 
         Raises:
-            RunError: The folder is in use or holds no league.
+            RunError: The folder is in use, holds no league, or has a link that leads out of it.
             StoreError: The store is damaged or was written by another version of ludus.
         """
         if not run_dir.is_dir():
@@ -111,6 +112,7 @@ class Store(Database, AbstractContextManager["Store"]):
 
     @classmethod
     def _open_locked(cls, run_dir: Path, *, create: bool) -> Store:
+        check_folder(run_dir)
         lock = RunLock(run_dir)
         try:
             remove_partial(run_dir)

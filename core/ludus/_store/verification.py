@@ -70,7 +70,7 @@ def verify_store(store: Store, *, point: VerifiedPoint | None = None) -> Verific
     reached = VerifiedPoint.of(max(first, end), stored, scan.totals)
     problems += _lines(line for part in scan.parts(max(first, end)) for line in scan.read(part))
     problems += _compare_parts(stored, scan.sums, first)
-    problems += _lines(_compare_totals(store, scan.totals))
+    problems += _lines(compare_totals(store, scan.totals))
     return Verification(
         problems=tuple(problems), first_fixture=first * FIXTURES_PER_PART, point=None if problems else reached
     )
@@ -129,8 +129,8 @@ def _compare_parts(stored: Sums, counted: Sums, first: int) -> Iterator[str]:
             yield f"table {name}, fixtures {start} to {start + FIXTURES_PER_PART - 1}: {_MISMATCH}"
 
 
-def _compare_totals(store: Store, counted: LogTotals) -> Iterator[str]:
-    """Compare the sums in the tables with those of the log."""
+def compare_totals(store: Store, counted: LogTotals) -> Iterator[str]:
+    """Yield one line for every sum in the tables that is not that of the log."""
     for (kind, a, b), values in _different(store.payoffs.totals(), counted.payoffs, size=3):
         yield f"payoff of {a} against {b} ({kind}): {values}"
     for (participant, name), values in _different(store.behaviour.totals(), counted.behaviour, size=3):

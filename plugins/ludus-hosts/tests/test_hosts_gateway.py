@@ -18,7 +18,11 @@ from ludus._messaging.refusals import MAX_REFUSALS
 from ludus.errors import ConfigError, LinkError
 from ludus.launcher import COORDINATOR
 from ludus.wire import PROTOCOL, Credit, Heartbeat, Hello, SamplerLeft, Segments
-from ludus_hosts import admission as _admission, gateway as _gateway, host_registry as _registry
+from ludus_hosts import (
+    admission as _admission,
+    host_registry as _registry,
+    model_requests as _model_requests,
+)
 from ludus_hosts.connection import Connection
 from ludus_hosts.gateway import Gateway
 from ludus_hosts.keys import RUN_KEY, JoinKey, RunKey, _write, make_keys
@@ -40,7 +44,7 @@ from ludus_local import codec
 from ludus_local.block_transfer import transfer_methods
 from ludus_local.link import HostLink, LinkCapabilities
 from ludus_local.memory import SharedFolder
-from ludus_local.transport import FORWARDER, Sockets, ZmqEndpoint, ipc_address, take_message
+from ludus_local.transport import FORWARDER, HIGH_WATER, MAX_BATCH, Sockets, ZmqEndpoint, ipc_address, take_message
 
 LEARNER = "learner-main"
 CONFIG = "# of the run\n"
@@ -804,12 +808,35 @@ def test_a_missing_weight_store_is_logged(run, box, caplog):
     run.until(lambda: box.versions == [3])
 
 
+def test_a_host_that_floods_the_run_delays_no_other(run, keys):
+    """The coordinator does not answer meanwhile; then it gets the message of the other host among the first ones."""
+    make_keys(keys, "second")
+    box = run.host("box").join()
+    den = run.host("den", token="2", key=JoinKey.read(keys / "second.key")).join()
+    run.at_coordinator.clear()
+    receive, run.coordinator.receive = run.coordinator.receive, lambda timeout_s: []
+    flood = [COORDINATOR.encode(), b"sampler-box-0", *codec.encode(Heartbeat(count=1))]
+    for _ in range(40):
+        for _ in range(400):
+            box.line.send(flood)
+        run.gateway.work()
+    run.until(lambda: run.drops["surplus"])
+    den.send_as("sampler-den-0", COORDINATOR, Heartbeat(count=7))
+    count = run.gateway.count
+    run.until(lambda: run.gateway.count > count)
+    run.coordinator.receive = receive
+    run.until(lambda: run.sent_by("sampler-den-0"))
+    assert run.sent_by("sampler-den-0") == [Heartbeat(count=7)]
+    before = run.at_coordinator.index(("sampler-den-0", Heartbeat(count=7)))
+    assert before < 2 * HIGH_WATER + MAX_BATCH
+
+
 # -- models ----------------------------------------------------------------------------------------------------------
 
 
 def test_a_model_is_sent_by_its_hash(run, box, monkeypatch):
     """In parts that make up the file."""
-    monkeypatch.setattr(_gateway, "_PART_BYTES", 32)
+    monkeypatch.setattr(_model_requests, "_PART_BYTES", 32)
     content = os.urandom(100)
     digest = hashlib.sha256(content).hexdigest()
     (run.folder / "models" / f"{digest}.safetensors").write_bytes(content)

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 from ludus._messaging.messages import Failure, Fixtures, Heartbeat, Hello, ResultsAck, Segments, Stop, Welcome
 from ludus.errors import ConfigError, LinkError, WorkerError
-from ludus.launcher import COORDINATOR
+from ludus.launcher import COORDINATOR, RemoteSamplerSpec
 from ludus.records import Fixture
 from ludus.wire import Credit, RefusedMessage
 from ludus_hosts import host_agent as _site
-from ludus_hosts.host_agent import HostAgent
+from ludus_hosts.host_agent import HostAgent, _limits
 from ludus_hosts.wire import ModelFile, ModelRequest, WeightsUpdate
 from ludus_local.block_transfer import LZ4, BlockReference, decode_block, transfer_methods
 from ludus_local.link import HostLink
@@ -385,6 +385,7 @@ def test_samplers_are_started_with_the_run_configuration(settle_in, scripts, joi
     again = settle_in()
     assert again.site._supervisor.session.number != place.site._supervisor.session.number
     assert (again.site._supervisor.session.stall_s, again.site._supervisor.session.restarts) == (60.0, 2)
+    assert again.site._supervisor.session.sampler_processes == 1024
 
 
 @pytest.mark.parametrize(("cores", "threads", "count"), [(0.5, 1, 1), (3.7, 1, 3), (5.0, 2, 2)])
@@ -490,3 +491,17 @@ def test_a_run_that_cannot_be_joined_leaves_nothing(options, joined, scripts, mo
         HostAgent(options(), what, print_line=print, send=print)
     assert scripts == []
     place.rmdir()  # it is empty
+
+
+@pytest.mark.parametrize(
+    ("of_run", "expected"),
+    [
+        ({}, (16.0, 0, 1024)),
+        ({"log_mb": 2.0, "sampler_memory_mb": 500, "sampler_processes": 7}, (2.0, 500, 7)),
+        ({"log_mb": 1e9, "sampler_memory_mb": 10**9, "sampler_processes": 10**6}, (16.0, 0, 1024)),
+    ],
+)
+def test_samplers_have_the_limits_of_the_run(of_run, expected):
+    """But no run may raise those of this machine: 0 is the part of a sampler of its memory."""
+    spec = RemoteSamplerSpec(threads=1, service="", learners=(), stall_s=60.0, restarts=2, **of_run)
+    assert tuple(_limits(spec, 2).values()) == expected

@@ -165,3 +165,17 @@ def test_a_key_that_other_users_can_read_is_rejected(keys, kind, file, mode):
     assert error == f"other users can read the secret in it; `chmod 600 {path}`"
     path.chmod(int(shlex.split(error.split("`")[1])[1], 8))
     kind.read(path)
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, lambda path: path.symlink_to("/dev/zero")], ids=["pipe", "device"])
+def test_a_key_file_is_a_regular_file(tmp_path, make):
+    """A run file may name anything, and reading a pipe or a device may never end."""
+    make(tmp_path / "file.key")
+    assert problem(RunKey, tmp_path / "file.key").startswith("not a regular file; expected the key of the run")
+
+
+def test_rights_of_other_files_are_not_to_be_changed(tmp_path):
+    """A run file may name a file of the system, such as /etc/passwd."""
+    (tmp_path / "passwd").write_text("root:x:0:0", encoding="utf-8")
+    (tmp_path / "passwd").chmod(0o644)
+    assert problem(RunKey, tmp_path / "passwd").startswith("not the key of the run")

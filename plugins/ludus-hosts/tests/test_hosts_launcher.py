@@ -194,7 +194,8 @@ def test_a_launched_run_can_be_joined(session, keys, wire, key, output, free_add
     worker_pool = HostsLauncher(config).launch(session, [])
     try:
         (pid,) = worker_pool._supervisor.pids.values()
-        assert output == [f"other machines can join at {free_address} (`ludus join`)"]
+        what = f"other machines with the key of {keys / RUN_KEY}"
+        assert output == [f"{what} can join at {free_address} (`ludus join`)"]
         line = wire.line(free_address, key)
         received = []
 
@@ -228,3 +229,15 @@ def test_registered_components_exist():
     launchers, commands = ludus_register_launchers(), ludus_register_commands()
     assert [component.name for component in launchers] == ["hosts"]
     assert [component.name for component in commands] == ["keys", "join", "release"]
+
+
+@pytest.mark.parametrize(
+    "hosts", [{"box": 10**9}, {"box": -1}, {f"host-{i}": 4096 for i in range(5)}], ids=["one", "negative", "sum"]
+)
+def test_an_impossible_number_of_samplers_is_refused(worker_pool, output, hosts):
+    """Before their names are listed, which would take all memory."""
+    ((peer, refused),) = worker_pool._update_hosts(HostList(hosts=hosts))
+    assert peer == GATEWAY
+    assert "an impossible number of samplers" in refused.problem
+    assert worker_pool.alive == []
+    assert output == []

@@ -10,7 +10,7 @@ import time
 import pytest
 from ludus.errors import WorkerError
 from ludus.launcher import Session, WorkerSpec
-from ludus_local.limits import find_processes, used_bytes
+from ludus.processes import find_processes, used_bytes
 from ludus_local.process import WorkerCommand, launch
 from ludus_local.supervisor import Supervisor
 

@@ -235,6 +235,21 @@ def test_an_earlier_version_is_published_in_a_new_weight_store(learner, tmp_path
     assert taken == [([6.0] * 3, 6)]
 
 
+def test_weights_of_another_layout_are_published_in_a_new_weight_store(learner, tmp_path):
+    """A run may send a joined host anything; its own learners never change the layout."""
+    receive(learner, "sampler-0", Hello(pid=1))
+    for version, weights in enumerate(({"v": np.ones(3, np.float32)}, {"v": np.ones((2, 2), np.float32)}), start=1):
+        learner.publish(weights, version)
+        learner.send("sampler-0", credit(version=version))
+        capabilities = learner.endpoint.of(LinkCapabilities)[-1]
+        reader = WeightStoreReader(
+            folder(tmp_path, "sampler-0"), "learner-main", capabilities.weight_store, capabilities.layout
+        )
+        taken = []
+        reader.load(lambda loaded, number, taken=taken: taken.append((loaded["v"].tolist(), number)))
+        assert taken == [(weights["v"].tolist(), version)]
+
+
 def test_a_sampler_loads_earlier_versions_from_a_new_store(sampler, learner):
     """By the new capabilities."""
     receive(learner, "sampler-0", Hello(pid=os.getpid()))

@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
+from ludus.processes import memory_bytes
 from ludus_local import process as _process
 
 LINUX = sys.platform == "linux"
@@ -116,12 +117,12 @@ def test_oversubscription_is_reported():
 @pytest.mark.parametrize("place", ["memory.max", "memory/memory.limit_in_bytes"])
 def test_a_container_limits_memory(tmp_path, place):
     """In either version of control groups, if the limit is below the machine's memory."""
-    machine = _process.memory_bytes(cgroup=tmp_path)
+    machine = memory_bytes(cgroup=tmp_path)
     (tmp_path / place).parent.mkdir(exist_ok=True)
     observed = []
     for text in ("1048576\n", "max\n", f"{2**62}\n"):
         (tmp_path / place).write_text(text)
-        observed.append(_process.memory_bytes(cgroup=tmp_path))
+        observed.append(memory_bytes(cgroup=tmp_path))
     assert observed == [2**20, machine, machine]
 
 

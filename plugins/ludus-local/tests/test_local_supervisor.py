@@ -300,6 +300,14 @@ def test_another_message_ends_an_activity(supervise):
     assert supervisor.pids["sampler-0"] != first
 
 
+def test_activities_of_strangers_are_ignored(supervise):
+    """Any process of this user may claim a name of a worker that does not exist."""
+    supervisor, lines = supervise()
+    supervisor.record_activity("sampler-99", Activity(text="starting matches", done=0, total=4))
+    supervisor.check(last_seen_s={}, errors={})
+    assert lines == []
+
+
 def test_a_worker_that_starts_may_be_silent_for_longer(supervise, monkeypatch):
     """Importing takes long if many start at once; the time is limited too."""
     supervisor, _ = supervise(stall_s=0.1)

@@ -14,7 +14,7 @@ from ludus import ContractError, ModelError
 from ludus.algorithm import AlgorithmContext, Decision, PolicyInput, UpdateResult, Weights
 from ludus.environment import Leaves
 from ludus.segment import Field, SegmentBatch
-from ludus.spaces import label_sizes, leaf_spaces
+from ludus.spaces import label_sizes, leaf_spaces, real_sizes
 
 from ludus_dummy.config import GradientConfig
 
@@ -23,14 +23,16 @@ class Gradient:
     """Makes linear policies and their trainer for one role with discrete actions.
 
     Raises:
-        ContractError: The role's actions are real-valued.
+        ContractError: The role's actions have real numbers.
     """
 
     def __init__(self, config: GradientConfig, *, context: AlgorithmContext) -> None:
         self._config = config
         self._sizes = label_sizes(context.role.action_space)
-        if not self._sizes:
-            raise ContractError("dummy-gradient chooses among discrete actions; this role has a Box action space")
+        if real_sizes(context.role.action_space):
+            raise ContractError(
+                "dummy-gradient chooses among discrete actions; this role has a Box action space or part"
+            )
         leaves = leaf_spaces(context.role.observation_space)
         self._features = 1 + sum(math.prod(space.shape or ()) for space in leaves.values())
 

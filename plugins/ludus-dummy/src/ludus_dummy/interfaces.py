@@ -8,7 +8,7 @@ import numpy as np
 from gymnasium import Space, spaces
 from ludus import ContractError
 from ludus.interface import Identity, SeatView, Spaces
-from ludus.spaces import label_sizes
+from ludus.spaces import label_sizes, real_sizes
 
 from ludus_dummy.config import ScaleConfig
 
@@ -55,11 +55,11 @@ class Reverse(Identity):
         """Return the spaces unchanged.
 
         Raises:
-            ContractError: Actions are real-valued.
+            ContractError: Actions have real numbers.
         """
         self._sizes = label_sizes(raw.action)
-        if not self._sizes:
-            raise ContractError("dummy-reverse needs discrete actions; this role has a Box action space")
+        if real_sizes(raw.action):
+            raise ContractError("dummy-reverse needs discrete actions; this role has a Box action space or part")
         return raw
 
     def observe(self, view: SeatView, seat_ids: np.ndarray) -> SeatView:  # noqa: ARG002 - stateless

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from attrs import define, field
+from ludus.launcher import COORDINATOR, Link
 from ludus.option import name as valid_name
 from ludus.wire import Message
 from ludus_local.block_transfer import transfer_methods
@@ -16,6 +18,7 @@ from ludus_hosts.connection import Listener
 from ludus_hosts.host_registry import HostRegistry
 
 _MAX_REFUSALS, _MAX_REASON = 64, 400  # hosts, and characters of each reason
+_REPORT_INTERVAL_S = 1.0
 _log = logging.getLogger(__name__)
 
 
@@ -41,11 +44,13 @@ class Admission:
     session: str
     listener: Listener
     registry: HostRegistry
-    send: Callable[[bytes, Message], None]
+    send: Callable[[bytes, Message], bool]
     clock: Callable[[], float]
     on_left: Callable[..., None]
     stopping: bool = field(init=False, default=False)
     refusals: dict[str, str] = field(init=False, factory=dict)
+    _reported: dict[str, int] = field(init=False, factory=dict)
+    _reported_s: float = field(init=False, default=-math.inf)
 
     def handle(self, key: str, route: bytes, request: wire.JoinRequest) -> None:
         """Answer a join request.
@@ -74,6 +79,13 @@ class Admission:
         else:
             self.on_left(self.registry.register(request, key, route, self.clock()))
             self.send(route, wire.JoinAccepted(run=self.session))
+
+    def report(self, link: Link, now_s: float) -> None:
+        """Send the list of hosts to the worker pool if it has changed, and at intervals."""
+        hosts = self.registry.sampler_counts
+        if hosts != self._reported or now_s - self._reported_s > _REPORT_INTERVAL_S:
+            link.send(COORDINATOR, wire.HostList(hosts=hosts, refusals=dict(self.refusals)))
+            self._reported, self._reported_s = hosts, now_s
 
     def record_refusal(self, message: wire.HostLeft) -> None:
         """Record why a host does not take part, for a limited number of hosts."""

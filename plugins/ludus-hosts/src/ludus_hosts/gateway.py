@@ -6,22 +6,19 @@ sends the newest weights of every learner to every host once, and model files on
 
 from __future__ import annotations
 
-import hashlib
 import logging
-import math
 import re
 import sys
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import zmq
 from ludus.errors import ConfigError, LinkError, WireError
 from ludus.launcher import COORDINATOR, Link
-from ludus.option import name as valid_name
 from ludus.wire import Message, Refusals, SamplerLeft, Stop, check_kind
 from ludus_local import codec
 from ludus_local.codec import Frame
@@ -33,15 +30,15 @@ from ludus_local.worker import WorkerArguments, run_process
 from ludus_hosts import wire
 from ludus_hosts.admission import Admission
 from ludus_hosts.connection import Listener
+from ludus_hosts.fair_queue import FairQueue
 from ludus_hosts.host_registry import HostRegistry, JoinedHost
 from ludus_hosts.keys import RunKey
-from ludus_hosts.weight_source import WeightSource
+from ludus_hosts.model_requests import ModelRequests
+from ludus_hosts.weight_source import WeightSource, find_source
 
 _POLL_MS = 20
 _IO_THREADS = 4  # each encrypts a few hundred MB/s
-_REPORT_INTERVAL_S = 1.0
 _MAX_RELAY_BYTES = 16 * 1024  # of a message of a relay itself
-_PART_BYTES = 2**20  # of a model file in one frame; a frame that takes too long ends the connection
 _HASH = re.compile(r"[0-9a-f]{64}")
 _KEY_INTERVAL_S = 1.0  # between two looks at the keys that may join
 _log = logging.getLogger(__name__)
@@ -72,13 +69,15 @@ class Gateway:
         self.count = 0
         self.stopped = False  # launchers kill it after all other workers
         self.drained = True
-        self._run_dir, self._sockets, self._link, self._clock = run_dir, sockets, link, clock
+        self._sockets, self._link, self._clock = sockets, link, clock
         self._own = Sockets(threads=_IO_THREADS)
         self._listener = Listener(self._own, listen, key)
         self._folder = SharedFolder.beside(sockets, wire.GATEWAY)
         self._coordinator = self._own.dealer(FORWARDER, ipc_address(sockets, COORDINATOR))
         self._sources: dict[str, WeightSource] = {}  # by learner
         self._registry = HostRegistry()
+        self._requests = ModelRequests(run_dir, clock)
+        self._queues: defaultdict[str, FairQueue] = defaultdict(FairQueue)  # by receiver
         self._admission = Admission(
             run_dir=run_dir,
             session=sockets.name,
@@ -88,8 +87,6 @@ class Gateway:
             clock=clock,
             on_left=self._report_left,
         )
-        self._reported: dict[str, int] = {}
-        self._reported_s = -math.inf
         self._drops: Counter[str] = Counter()
         self._refused = Refusals(clock)  # by key
         self._keys_checked_s = clock()
@@ -111,14 +108,16 @@ class Gateway:
 
     def work(self) -> bool:
         """Forward received messages, waiting up to 20 ms for one."""
-        ready = dict(self._own.poller.poll(_POLL_MS))
+        ready = dict(self._own.poller.poll(0 if self._requests else _POLL_MS))
         if self._listener.socket in ready:
             self._receive_from_hosts()
+        self._send_queued()
         if self._coordinator in ready:
             self._receive_from_worker(COORDINATOR, self._coordinator)
         for learner, source in self._sources.items():
             if source.socket in ready:
                 self._receive_from_worker(learner, source.socket)
+        self._requests.send_some(self._registry.hosts, self._send_relay)
         now_s = self._clock()
         for source in self._sources.values():
             self._forward_weights(source, now_s)
@@ -127,7 +126,7 @@ class Gateway:
         if now_s - self._keys_checked_s >= _KEY_INTERVAL_S:
             self._keys_checked_s = now_s
             self._admission.check_keys()
-        self._report(now_s)
+        self._admission.report(self._link, now_s)
         return True
 
     def close(self) -> None:
@@ -165,23 +164,20 @@ class Gateway:
             return
         message = frames[2:]
         check_kind(worker, peer, codec.message_kind(message), size=codec.message_bytes(message), remote=True)
-        source = None if peer == COORDINATOR else self._find_source(peer)
-        if peer != COORDINATOR and source is None:
+        if peer != COORDINATOR and not find_source(self._sources, peer, self._sockets, self._own):
             self._drop("misdirected")  # its learner has not started yet
             return
-        socket = self._coordinator if source is None else source.socket
         host.last_seen_s = self._clock()  # on a slow network join requests are queued behind blocks
-        self._send(socket, frames[1:])
-        self.count += 1
+        if self._queues[peer].put(host.key, frames[1:]):
+            self.count += 1
+        else:
+            self._drop("surplus")
 
-    def _find_source(self, learner: str) -> WeightSource | None:
-        """Return the source of a learner; connects to it if it listens, else None."""
-        kind, _, player = learner.partition("-")
-        if learner not in self._sources and kind == "learner" and valid_name().accepts(player):
-            address = ipc_address(self._sockets, learner)
-            if Path(address.removeprefix("ipc://")).exists():
-                self._sources[learner] = WeightSource(learner, self._own.dealer(FORWARDER, address))
-        return self._sources.get(learner)
+    def _send_queued(self) -> None:
+        """Send what is queued for coordinator and learners, one message of each key in turn."""
+        for peer, queue in self._queues.items():
+            target = self._coordinator if peer == COORDINATOR else self._sources[peer].socket
+            queue.send_all(partial(self._send, target, full_is_dropped=False))
 
     def _handle_relay(self, key: str, route: bytes, frames: Sequence[Frame]) -> None:
         """Handle a message of a relay itself.
@@ -207,9 +203,7 @@ class Gateway:
         """Handle a message of the relay of a host that takes part."""
         match message:
             case wire.ModelRequest() if _HASH.fullmatch(message.hash):
-                self._send_relay(
-                    host.bulk_route, wire.ModelFile(hash=message.hash, parts=read_model(self._run_dir, message.hash))
-                )
+                self._requests.add(name, message.hash)
             case wire.WeightsAck():
                 host.acknowledge_weights(message.learner, message.version)
             case wire.HostLeft() if message.host == name:
@@ -227,21 +221,29 @@ class Gateway:
     def _receive_from_worker(self, peer: str, socket: zmq.Socket[bytes]) -> None:
         """Forward messages of the coordinator or a learner to remote samplers."""
         for frames in drain(socket):
-            worker = bytes(frames[0]).decode("latin-1")
             try:
-                is_forwarded = codec.message_kind(frames[1:]) != LinkCapabilities.__name__
-                host = self._registry.workers.get(worker)
-                if is_forwarded and host is None:
-                    self._drop("unknown")
-                elif is_forwarded and host is not None:
-                    self._send(self._listener.socket, [host.route, peer.encode(), *frames])
-                    self.count += 1
-                elif worker == wire.GATEWAY:  # remote samplers cannot use shared memory of this host
-                    capabilities = codec.decode(frames[1:])
-                    assert isinstance(capabilities, LinkCapabilities)
-                    self._sources[peer].map(self._folder, capabilities)
+                self._forward_to_host(peer, frames)
             except WireError as error:
                 self._drop("undecodable", str(error))
+
+    def _forward_to_host(self, peer: str, frames: list[Frame]) -> None:
+        """Forward a message of the coordinator or a learner to the remote sampler that its first frame names.
+
+        Raises:
+            WireError: It is not a message.
+        """
+        worker = bytes(frames[0]).decode("latin-1")
+        is_forwarded = codec.message_kind(frames[1:]) != LinkCapabilities.__name__
+        host = self._registry.workers.get(worker)
+        if is_forwarded and host is None:
+            self._drop("unknown")
+        elif is_forwarded and host is not None:
+            self._send(self._listener.socket, [host.route, peer.encode(), *frames])
+            self.count += 1
+        elif worker == wire.GATEWAY:  # remote samplers cannot use shared memory of this host
+            capabilities = codec.decode(frames[1:])
+            assert isinstance(capabilities, LinkCapabilities)
+            self._sources[peer].map(self._folder, capabilities)
 
     def _forward_weights(self, source: WeightSource, now_s: float) -> None:
         """Send the newest weights of a learner to hosts that have acknowledged the last ones."""
@@ -265,19 +267,12 @@ class Gateway:
         if self._send(self._listener.socket, [host.bulk_route, b"", b"", *frames]):
             host.in_flight[source.learner] = source.encoded
 
-    def _report(self, now_s: float) -> None:
-        """Send the list of hosts to the worker pool if it has changed, and at intervals."""
-        hosts = self._registry.sampler_counts
-        if hosts != self._reported or now_s - self._reported_s > _REPORT_INTERVAL_S:
-            self._link.send(COORDINATOR, wire.HostList(hosts=hosts, refusals=dict(self._admission.refusals)))
-            self._reported, self._reported_s = hosts, now_s
-
     # -- sending -----------------------------------------------------------------------------------------------
 
-    def _send_relay(self, route: bytes, message: Message) -> None:
-        self._send(self._listener.socket, [route, b"", b"", *codec.encode(message)])
+    def _send_relay(self, route: bytes, message: Message) -> bool:
+        return self._send(self._listener.socket, [route, b"", b"", *codec.encode(message)])
 
-    def _send(self, socket: zmq.Socket[bytes], frames: Sequence[Frame]) -> bool:
+    def _send(self, socket: zmq.Socket[bytes], frames: Sequence[Frame], *, full_is_dropped: bool = True) -> bool:
         """Send without blocking; workers send again what is lost."""
         try:
             socket.send_multipart(frames, zmq.NOBLOCK, copy=False)
@@ -286,6 +281,8 @@ class Gateway:
                 self._report_left(self._registry.disconnect(bytes(frames[0])))
             elif error.errno != zmq.EAGAIN:
                 raise
+            elif not full_is_dropped:
+                return False
             self._drop("full or gone")
             return False
         return True
@@ -294,22 +291,6 @@ class Gateway:
         self._drops[reason] += 1
         if self._drops[reason].bit_count() == 1:  # 1, 2, 4, 8 …
             _log.warning("dropped %s message %d%s", reason, self._drops[reason], problem and f": {problem}")
-
-
-def read_model(run_dir: Path, digest: str) -> dict[str, np.ndarray]:
-    """Return a model file in parts, empty if it cannot be sent; the host compares its hash."""
-    try:
-        data = np.fromfile(run_dir / "models" / f"{digest}.safetensors", np.uint8)
-    except OSError as error:
-        _log.warning("model %s cannot be sent: %s", digest, error)
-        return {}
-    if data.size > codec.MAX_TOTAL_BYTES - codec.MAX_HEADER_BYTES:
-        _log.warning("model %s of %d bytes cannot be sent: it is too large for a message", digest, data.size)
-        return {}
-    if hashlib.sha256(data.tobytes()).hexdigest() != digest:  # a sampler will report it
-        _log.warning("model %s cannot be sent: its file is damaged", digest)
-        return {}
-    return {f"{start:012d}": data[start : start + _PART_BYTES] for start in range(0, data.size, _PART_BYTES)}
 
 
 def _make(arguments: WorkerArguments, endpoint: ZmqEndpoint) -> tuple[Gateway, HostLink]:

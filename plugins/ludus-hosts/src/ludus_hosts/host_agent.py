@@ -12,7 +12,8 @@ from typing import Any
 import zmq
 from attrs import define, evolve, field, frozen
 from ludus.errors import WorkerError
-from ludus.launcher import COORDINATOR, Session, WorkerSpec
+from ludus.launcher import COORDINATOR, RemoteSamplerSpec, Session, WorkerSpec
+from ludus.processes import memory_bytes
 from ludus.wire import (
     Activity,
     Credit,
@@ -38,6 +39,8 @@ from ludus_local.transport import ZmqEndpoint, ipc_address, private_ipc_dir
 from ludus_hosts.keys import JoinKey
 from ludus_hosts.model_cache import ModelCache
 from ludus_hosts.wire import JoinAccepted, ModelFile, WeightsUpdate, sampler_names
+
+_MOST_LOG_MB, _MOST_PROCESSES = 16.0, 1024  # defaults of a run
 
 
 @frozen(kw_only=True)
@@ -154,6 +157,7 @@ class HostAgent:
             stall_s=spec.stall_s,
             restarts=spec.restarts,
             print_line=print_line,
+            **_limits(spec, count),
         )
         self._supervisor = Supervisor(session=session, sockets=self._sockets)
         try:
@@ -304,3 +308,13 @@ class HostAgent:
             proxy.link.close()
         for folder in (self._sockets, shared_path(self._sockets)):
             remove(folder)
+
+
+def _limits(spec: RemoteSamplerSpec, samplers: int) -> dict[str, Any]:
+    """Return the limits of the samplers: those of the run, but at most the defaults of this machine."""
+    fits = spec.sampler_memory_mb * samplers * 2**20 <= memory_bytes()
+    return {
+        "log_mb": min(spec.log_mb, _MOST_LOG_MB),
+        "sampler_memory_mb": spec.sampler_memory_mb if fits else 0,
+        "sampler_processes": min(spec.sampler_processes, _MOST_PROCESSES),
+    }

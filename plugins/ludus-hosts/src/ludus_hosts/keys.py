@@ -6,6 +6,7 @@ the public key of the run.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import stat
@@ -19,6 +20,7 @@ from ludus.errors import ConfigError
 from ludus.option import name as valid_name
 
 RUN_KEY = "run.key"
+_MAX_BYTES = 2**20  # some ten thousand keys
 
 
 @frozen(kw_only=True)
@@ -129,14 +131,11 @@ def _read(path: Path, kind: type[RunKey | JoinKey]) -> dict[str, Any]:
     """
     owner = "the run" if kind is RunKey else "a host that joins"
     try:
-        status = path.stat()
-        text = path.read_text(encoding="utf-8")
+        mode, text = _read_text(path)
     except (OSError, UnicodeDecodeError) as error:
         problem = error.strerror if isinstance(error, OSError) else "not a text file"
         expected = f"expected the key of {owner}, made by `ludus keys FOLDER`"
         raise ConfigError(f"key file {path}: {problem}; {expected}") from None
-    if stat.S_IMODE(status.st_mode) & 0o077:
-        raise ConfigError(f"key file {path}: other users can read the secret in it; `chmod 600 {path}`")
     try:
         fields = json.loads(text)
         valid = _is_valid(fields, kind)
@@ -144,7 +143,23 @@ def _read(path: Path, kind: type[RunKey | JoinKey]) -> dict[str, Any]:
         valid = False
     if not valid:
         raise ConfigError(f"key file {path}: not the key of {owner}; make one with `ludus keys FOLDER`")
+    if stat.S_IMODE(mode) & 0o077:  # the advice is given for key files only: a run file may name any file
+        raise ConfigError(f"key file {path}: other users can read the secret in it; `chmod 600 {path}`")
     return dict(fields)
+
+
+def _read_text(path: Path) -> tuple[int, str]:
+    """Return the mode and the text of a file; a longer file than a key has is cut.
+
+    Raises:
+        OSError: It cannot be read, or is not a regular file: reading a named pipe or a device may never end.
+        UnicodeDecodeError: It is not a text.
+    """
+    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+        mode = os.fstat(file.fileno()).st_mode
+        if not stat.S_ISREG(mode):
+            raise OSError(errno.EINVAL, "not a regular file")
+        return mode, file.read(_MAX_BYTES).decode("utf-8")
 
 
 def _is_valid(fields: Any, kind: type[RunKey | JoinKey]) -> bool:

@@ -9,12 +9,12 @@ from typing import Any
 
 from ludus.launcher import Session, WorkerSpec, sampler_host
 from ludus.printing import printable
-from ludus.wire import MetricsReport
+from ludus.wire import MetricsReport, RefusedMessage
 from ludus_local.launcher import LocalLauncher, LocalWorkerPool
 
 from ludus_hosts.config import HostsConfig
 from ludus_hosts.keys import RunKey
-from ludus_hosts.wire import GATEWAY, Exclude, HostList, Quarantine, sampler_names
+from ludus_hosts.wire import GATEWAY, MAX_SAMPLERS, MAX_WORKERS, Exclude, HostList, Quarantine, sampler_names
 
 _LEAVE_TIMEOUT_S = 10.0  # for other hosts to finish when the run stops
 
@@ -42,7 +42,11 @@ class HostsLauncher(LocalLauncher):
         """
         pool = HostsWorkerPool(session, {GATEWAY: ("ludus_hosts.gateway", self._config.listen, self._config.key)})
         pool.start([*workers, WorkerSpec(GATEWAY, 1)])
-        session.print_line(f"other machines can join at {self._config.listen} (`ludus join`)")
+        number = len(RunKey.read(Path(self._config.key)).allowed)
+        keys = f"one of the {number} keys" if number != 1 else "the key"
+        session.print_line(
+            f"other machines with {keys} of {self._config.key} can join at {self._config.listen} (`ludus join`)"
+        )
         return pool
 
 
@@ -72,6 +76,9 @@ class HostsWorkerPool(LocalWorkerPool):
 
     def _update_hosts(self, message: HostList) -> list[tuple[str, Any]]:
         """Print which hosts have joined or left, and return empty metrics for samplers that have left."""
+        counts = message.hosts.values()
+        if not all(0 <= count <= MAX_SAMPLERS for count in counts) or sum(counts) > MAX_WORKERS:
+            return [(GATEWAY, RefusedMessage("a list of hosts with an impossible number of samplers"))]
         self.quarantine(self._quarantined)  # again, since the gateway may have been restarted
         before, self._hosts = self._hosts, dict(message.hosts)
         for host, samplers in self._hosts.items() - before.items():

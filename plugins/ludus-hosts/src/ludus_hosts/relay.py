@@ -140,17 +140,25 @@ class Relay:
             if len(frames) < 3:
                 continue
             self._answered_s = time.monotonic()  # any message counts: on a slow network answers are queued behind it
-            peer, worker = (bytes(frame).decode("latin-1") for frame in frames[:2])
-            try:
-                message = codec.decode(frames[2:])
-            except WireError as error:
-                if not peer:
-                    raise LinkError(f"incompatible version of ludus: {error}") from None
-                continue
+            self._handle_frames(frames)
+
+    def _handle_frames(self, frames: list[Frame]) -> None:
+        """Handle a message of the gateway, or deliver one of a worker of the run.
+
+        Raises:
+            LudusError: This host cannot take part.
+        """
+        peer, worker = (bytes(frame).decode("latin-1") for frame in frames[:2])
+        try:
+            message = codec.decode(frames[2:])
+        except WireError as error:
             if not peer:
-                self._handle_gateway(message)
-            elif self._agent is not None:
-                self._agent.deliver(peer, worker, message)
+                raise LinkError(f"incompatible version of ludus: {error}") from None
+            return
+        if not peer:
+            self._handle_gateway(message)
+        elif self._agent is not None:
+            self._agent.deliver(peer, worker, message)
 
     def _handle_gateway(self, message: Message) -> None:
         match message:

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import logging
 import math
+from pathlib import Path
 
 import numpy as np
 import zmq
 from attrs import define, field
 from ludus.algorithm import Weights
 from ludus.errors import LinkError, WireError
+from ludus.option import name as valid_name
 from ludus_local import codec
 from ludus_local.codec import Frame
 from ludus_local.link import LinkCapabilities
 from ludus_local.memory import SharedFolder
+from ludus_local.transport import FORWARDER, Sockets, ipc_address
 from ludus_local.weight_store import WeightStoreReader
 
 from ludus_hosts.wire import WeightsUpdate
@@ -97,3 +100,20 @@ class WeightSource:
         update = WeightsUpdate(learner=self.learner, weight_store=store.name, version=version, weights=copy)
         self._frames = codec.encode(update)
         self.encoded = (store.name, version)
+
+
+def find_source(sources: dict[str, WeightSource], learner: str, folder: Path, sockets: Sockets) -> WeightSource | None:
+    """Return the source of a learner; None if it does not listen.
+
+    Args:
+        sources: Known sources by learner; a new one is added.
+        learner: Worker name of the learner, as another host sent it.
+        folder: Folder of the sockets of the run's workers.
+        sockets: Makes the connection.
+    """
+    kind, _, player = learner.partition("-")
+    if learner not in sources and kind == "learner" and valid_name().accepts(player):
+        address = ipc_address(folder, learner)
+        if Path(address.removeprefix("ipc://")).exists():
+            sources[learner] = WeightSource(learner, sockets.dealer(FORWARDER, address))
+    return sources.get(learner)

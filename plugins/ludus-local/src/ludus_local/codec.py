@@ -173,6 +173,11 @@ def register(*kinds: type[Message]) -> None:
         _kinds[kind.__name__] = attrs.resolve_types(kind, localns={"np": np})
 
 
+def registered_kinds() -> tuple[type[Message], ...]:
+    """Return all message classes that can be sent."""
+    return tuple(_kinds.values())
+
+
 def _abbreviate(value: Any) -> str:
     return repr(sorted(map(str, value)) if type(value) is dict else value)[:200]
 

@@ -88,7 +88,8 @@ class LocalWorkerPool:
 
         Two calls are at least 20 ms apart, so that messages share one commit of the league.
         """
-        time.sleep(max(0.0, self._received_s + _RECEIVE_INTERVAL_S - time.monotonic()))
+        if (early_s := self._received_s + _RECEIVE_INTERVAL_S - time.monotonic()) > 0:
+            time.sleep(early_s)
         messages = self._endpoint.receive(timeout_s)
         self._received_s = time.monotonic()
         for peer, message in messages:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
 from attrs import define, field, frozen
+from ludus.processes import find_processes, resident_bytes, used_bytes
 
-__all__ = ["ResourceLimits", "ResourceWatchdog", "find_processes", "used_bytes"]
+__all__ = ["ResourceLimits", "ResourceWatchdog"]
 
 _POLL_S = 0.1  # between two looks at the workers themselves
 _SCANS_EVERY = 10  # looks between two that include all of their children
@@ -79,7 +79,7 @@ class ResourceWatchdog:
         """Return which limit these processes exceed; empty if none."""
         if len(pids) > self.limits.processes:
             return f"had {len(pids):,} processes, more than run.sampler_processes = {self.limits.processes:,}; killed"
-        if sum(map(_resident_bytes, pids)) <= self.limits.memory_bytes:
+        if sum(map(resident_bytes, pids)) <= self.limits.memory_bytes:
             return ""
         used = sum(map(used_bytes, pids))  # slower, and counts shared pages once
         if used <= self.limits.memory_bytes:
@@ -87,47 +87,6 @@ class ResourceWatchdog:
         limit = self.limits.memory_bytes / 2**20
         processes = f" in {len(pids)} processes" if len(pids) > 1 else ""
         return f"used {used / 2**20:,.0f} MiB{processes}, more than run.sampler_memory_mb = {limit:,.0f}; killed"
-
-
-def find_processes(workers: Mapping[int, str]) -> dict[int, list[int]]:
-    """Return the processes of every worker: those of its session, and all descendants."""
-    parents: dict[int, tuple[int, int]] = {}  # parent and session by process id
-    for entry in os.scandir(_PROC):
-        if entry.name.isdigit():
-            with suppress(OSError, ValueError, IndexError):
-                stat = Path(entry.path, "stat").read_bytes()
-                _, ppid, _, sid = stat[stat.rindex(b")") + 2 :].split(maxsplit=4)[:4]
-                parents[int(entry.name)] = (int(ppid), int(sid))
-    owners: dict[int, int] = {pid: pid for pid in workers}
-    for first in parents:
-        chain, pid = list[int](), first
-        while pid in parents and pid not in owners:
-            chain.append(pid)
-            parent, session = parents[pid]
-            pid = session if session in workers else parent
-        owners.update(dict.fromkeys(chain, owners.get(pid, 0)))
-    groups: dict[int, list[int]] = {pid: [] for pid in workers}
-    for pid, owner in owners.items():
-        if owner in groups and pid in parents:
-            groups[owner].append(pid)
-    return groups
-
-
-def _resident_bytes(pid: int) -> int:
-    """Return the resident memory of a process without its files; pages that it shares with others count fully."""
-    return _sum_fields(_PROC / str(pid) / "status", (b"RssAnon:", b"RssShmem:"))
-
-
-def used_bytes(pid: int) -> int:
-    """Return the memory of a process without its files; a page of n processes counts as 1/n; 0 if it has ended."""
-    return _sum_fields(_PROC / str(pid) / "smaps_rollup", (b"Pss_Anon:", b"Pss_Shmem:"))
-
-
-def _sum_fields(path: Path, names: tuple[bytes, ...]) -> int:
-    with suppress(OSError):
-        lines = path.read_bytes().splitlines()
-        return sum(int(line.split()[1]) * 1024 for line in lines if line.startswith(names))
-    return 0
 
 
 def _kill(pid: int, members: list[int]) -> None:

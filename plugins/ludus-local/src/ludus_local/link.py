@@ -174,13 +174,15 @@ class HostLink:
     def publish(self, weights: Weights, version: int) -> None:
         """Publish weights in the weight store; see `ludus.launcher.SharedMemory.publish`.
 
-        If the version is not later than the last, as after a resume from a checkpoint, a new store is created.
+        If the version is not later than the last, as after a resume from a checkpoint, a new store is created; also if
+        the weights have another layout, which only the run of a joined host can send.
 
         Raises:
             RunError: The weights can neither be published nor sent.
         """
-        if self._weight_store is not None and version <= self._weight_store.version:
-            self._weight_store.file.path.unlink(missing_ok=True)
+        store = self._weight_store
+        if store is not None and (version <= store.version or not store.fits(weights)):
+            store.file.path.unlink(missing_ok=True)
             self._weight_store = None
             for sampler in self._samplers.values():
                 sampler.informed = False

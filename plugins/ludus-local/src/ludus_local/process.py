@@ -109,19 +109,6 @@ def oversubscription(threads: int, cores: float) -> str:
     )
 
 
-def memory_bytes(*, cgroup: Path = _CGROUP) -> int:
-    """Return the memory of the machine, or of the container if it limits it.
-
-    Args:
-        cgroup: Mount point of the control groups.
-    """
-    machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    for limit in (cgroup / "memory.max", cgroup / "memory" / "memory.limit_in_bytes"):  # of version 2, then 1
-        with suppress(OSError, ValueError):  # no limit, or "max"
-            return min(machine, int(limit.read_text()))
-    return machine
-
-
 def _quota(cgroup: Path) -> float:
     """Return the cores granted by control groups (version 2, then 1), infinite without a limit."""
     with suppress(OSError, ValueError):

@@ -11,6 +11,7 @@ from pathlib import Path
 from attrs import Factory, define, field
 from ludus.errors import WorkerError
 from ludus.launcher import Session, WorkerSpec
+from ludus.processes import memory_bytes
 from ludus.recovery import RestartHistory
 from ludus.wire import Activity
 
@@ -22,7 +23,6 @@ from ludus_local.process import (
     allow_open_files,
     available_cores,
     launch,
-    memory_bytes,
     oversubscription,
 )
 
@@ -146,8 +146,9 @@ class Supervisor:
             self._workers[name].history.record_progress()
 
     def record_activity(self, name: str, activity: Activity) -> None:
-        """Record what a worker is busy with until its next message."""
-        self._activities.record(name, activity, last_seen_s=self._seen_s(name))
+        """Record what a worker is busy with until its next message; peers that are none of the workers are ignored."""
+        if name in self._workers:
+            self._activities.record(name, activity, last_seen_s=self._seen_s(name))
 
     def _seen_s(self, name: str) -> float:
         """Return the time of a worker's last message, or of its start if that is later."""

@@ -222,13 +222,17 @@ class ZmqEndpoint:
     def _drain(self, socket: zmq.Socket[bytes], peer: str | None, received: list[tuple[str, Message]]) -> None:
         """Receive all messages of a socket; without `peer` the first frame is the name of the sender."""
         for message in drain(socket):
-            sender, frames = self._split_sender(message) if peer is None else (peer, message)
-            if not _PEER_NAME.fullmatch(sender):
-                self._drop("unnamed", sender, "not a valid name of a peer")
-            elif sender in self._cut_off:
-                self._drop("cut off", sender, "too many of its messages were refused")
-            else:
-                self._decode(sender, frames, received)
+            self._accept(peer, message, received)
+
+    def _accept(self, peer: str | None, message: list[Frame], received: list[tuple[str, Message]]) -> None:
+        """Add a message to the received ones if its sender may send it; `peer` as in `_drain`."""
+        sender, frames = self._split_sender(message) if peer is None else (peer, message)
+        if not _PEER_NAME.fullmatch(sender):
+            self._drop("unnamed", sender, "not a valid name of a peer")
+        elif sender in self._cut_off:
+            self._drop("cut off", sender, "too many of its messages were refused")
+        else:
+            self._decode(sender, frames, received)
 
     def _decode(self, sender: str, frames: list[Frame], received: list[tuple[str, Message]]) -> None:
         """Decode a message if its sender may send it; its kind and size are checked first."""

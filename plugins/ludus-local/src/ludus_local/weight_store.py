@@ -68,6 +68,13 @@ class WeightStore:
         """Return the newest version, -1 if there is none."""
         return int(self.file.words[_VERSIONS].max())
 
+    def fits(self, weights: Weights) -> bool:
+        """Return whether weights have the layout of this store."""
+        specs = self.layout.specs
+        return weights.keys() == specs.keys() and all(
+            (array.dtype.str, array.shape) == (specs[name].dtype, specs[name].shape) for name, array in weights.items()
+        )
+
     def publish(self, weights: Weights, version: int) -> None:
         """Overwrite the older copy by newer weights.
 

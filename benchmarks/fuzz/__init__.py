@@ -1,0 +1,1 @@
+"""Fuzzing of every kind of message, at the real receivers of a run: see `fuzz.__main__`."""
