@@ -19,7 +19,7 @@ from ludus._plugins.manager import BUILT_IN_COMMANDS, load_plugins
 from ludus._version import __version__
 from ludus.errors import LudusError, PluginError
 from ludus.printing import printable
-from ludus.signals import terminate_children
+from ludus.signals import interrupt_on_termination, terminate_children
 from ludus.trust import MODULES_VARIABLE, is_module_name
 
 _INSTALL_HINT = "Commands come with plugins (pip install ludus-…); `ludus --help` lists those that are installed."
@@ -116,8 +116,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         arguments: Arguments without the program's name; None for those of the process.
 
     Returns:
-        0 for success; 1 for a `LudusError`, an unusable file or a lack of memory; 2 for wrong usage; 130 after Ctrl-C;
-        141 if the output cannot be written: a closed pipe, a closed terminal or a full disk.
+        0 for success; 1 for a `LudusError`, an unusable file or a lack of memory; 2 for wrong usage; 130 after SIGINT,
+        SIGTERM or SIGHUP; 141 if the output cannot be written: a closed pipe, a closed terminal or a full disk.
     """
     if sys.stdout is None:  # closed by the caller
         sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115 - until the process ends
@@ -193,7 +193,8 @@ def _run_command(arguments: Sequence[str] | None) -> int:
 def _invoke(arguments: list[str]) -> int:
     color = False if os.environ.get("NO_COLOR") else None  # None: if the output is a terminal
     # Not click's standalone mode, which reports a closed pipe as an error and Ctrl-C as a failure.
-    with cli.make_context("ludus", arguments, color=color) as context:
+    # Signals interrupt commands like Ctrl-C, so that they close their games, and the processes of these end.
+    with interrupt_on_termination(), cli.make_context("ludus", arguments, color=color) as context:
         result = cli.invoke(context)
     return result if isinstance(result, int) else 0
 

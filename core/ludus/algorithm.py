@@ -66,7 +66,7 @@ class Decision:
     """The decisions of a policy for n rows.
 
     Attributes:
-        action: ``[n, L] int64`` or ``[n, D] float32``.
+        action: ``[n, L] int64``; ``[n, L + D] float32`` if there are real numbers, which follow the labels.
         extras: The algorithm's declared fields of source ``"policy"``, each ``[n, …]``.
         state: Recurrent state after the decision, leaves ``[n, …]``; empty if there is none.
         value: ``[n] float32``, what `Policy.evaluate` returns for the same input, if `act` computes it anyway.

@@ -68,7 +68,8 @@ class Role:
         name: For example ``"player"``, ``"cat"``.
         observation_space: A Box/Discrete-like space (one leaf ``"obs"``) or a flat Dict of such spaces (one
             leaf each).
-        action_space: Discrete (one label), MultiDiscrete (one label per entry) or a one-dimensional Box.
+        action_space: Discrete (one label), MultiDiscrete (one label per entry), MultiBinary, a one-dimensional Box, or
+            a Tuple or Dict of them. An action has a column for each label, then one for each real number of a Box.
         teams: The team index of each seat of this role; its length is the number of seats S.
         privileged_space: What critics may read in addition and policies never see, as a Dict space;
             None where there is nothing.
@@ -140,7 +141,8 @@ class EnvironmentSpec:
         sparse_rewards: A seat gets no reward before the tick on which it ends, such as ±1 for win and loss.
         score: What measures a participant: the outcome of its matches, or their return where outcomes mean little, as
             in a game of one team that nothing wins. Returns are then logged with evaluation matches as the statistic
-            ``return`` of every role, also in all games of one team.
+            ``return`` of every role, also in all games of one team. With several teams, runs derive outcomes from
+            returns (docs/environments.md).
         outcome_rule: What decides the outcome of a match, in words, for ``ludus check``; empty: not described.
         notes: What the environment decided by itself, such as the layout of images; ``ludus check`` prints the lines.
     """
@@ -185,6 +187,11 @@ class EnvironmentSpec:
     def logs_returns(self) -> bool:
         """Return whether evaluation matches log the returns of all seats."""
         return self.score == "return" or self.num_teams == 1
+
+    @property
+    def compares_returns(self) -> bool:
+        """Return whether the outcomes that a run logs follow from the returns of the teams of a match."""
+        return self.score == "return" and self.num_teams > 1
 
     def role(self, name: str) -> Role:
         """Return the role called `name`.

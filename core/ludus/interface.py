@@ -96,7 +96,8 @@ class Interface(Protocol):
         """Return the raw action ``[n, L']`` for the chosen ``action [n, L]``.
 
         Interfaces that do not change actions inherit this method from `Identity`. `bind_role` keeps `Role.labels_used`
-        for those interfaces only.
+        for those interfaces, and for those with an attribute ``keeps_labels`` that is True: the meaning of their
+        choices is that of the raw ones.
         """
 
 
@@ -223,7 +224,8 @@ class _Stack:
 def bind_role(role: Role, interface: Interface) -> Role:
     """Bind `interface` to the spaces of a role and return the transformed role.
 
-    `Role.labels_used` describes the raw actions, so it becomes None behind an interface that overrides `act`.
+    `Role.labels_used` describes the raw actions, so it becomes None behind an interface that overrides `act` without
+    ``keeps_labels``.
 
     Raises:
         ContractError: The interface cannot work on this role; the message names both.
@@ -245,7 +247,7 @@ def _keeps_actions(interface: Interface) -> bool:
     """Return whether actions keep their meaning; equal spaces do not imply it, since choices may be renumbered."""
     if isinstance(interface, _Stack):
         return all(map(_keeps_actions, interface.interfaces))
-    return type(interface).act is Identity.act
+    return type(interface).act is Identity.act or getattr(interface, "keeps_labels", False)
 
 
 def bind_spec(spec: EnvironmentSpec, role: str, interface: Interface) -> EnvironmentSpec:

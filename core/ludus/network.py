@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
 __all__ = [
+    "AdvisedNetwork",
     "InputColumns",
     "LazyLeaves",
     "NamedInputs",
@@ -127,6 +128,14 @@ class NamedInputs(Protocol):
 
         Columns are axis 1, or axis 0 of arrays with one axis.
         """
+
+
+@runtime_checkable
+class AdvisedNetwork(Protocol):
+    """Additional method of a module that does not suit its inputs; an optional part of the network contract."""
+
+    def advice(self) -> str:
+        """Return one line about what to choose instead, which ``ludus check`` prints as a warning; empty: nothing."""
 
 
 @runtime_checkable

@@ -86,7 +86,7 @@ def option(
     lasting: bool = False,
     device: bool = False,
     imports: Imports | None = None,
-    path: Literal["", "read", "write"] = "",
+    path: Literal["", "read", "table", "write"] = "",
 ) -> Any:
     """Declare one configuration field.
 
@@ -104,7 +104,8 @@ def option(
         imports: How the values name Python modules. A configuration that names a module which is not trusted is
             refused, see `ludus.trust`.
         path: For options that name files or folders: whether these are read, or written. A component writes in the run
-            folder only.
+            folder only. ``"table"``: a table that a game gets, which may name files; a path that leads out of the
+            current folder is refused, see `ludus.trust`.
     """
     metadata = {"help": help, "learning": learning, "lasting": lasting, "device": device, "path": path} | (
         {"unscheduled": default} if scheduled else {}

@@ -25,6 +25,7 @@ from ludus._league.host_quarantine import request_release
 from ludus._league.league import League
 from ludus._league.pool_requests import change_pool
 from ludus._league.repair import repair_files
+from ludus._league.return_outcome import BASELINE, ReturnOutcome
 from ludus._league.statistics import Mean, Score, mean_of, score
 from ludus._plugins.manager import Plugins, load_plugins
 from ludus._run.context import RunContext
@@ -35,6 +36,7 @@ from ludus._run.worker_factories import make_anchor_agent, make_model_agent
 from ludus._sampling.evaluation import play_matches
 from ludus._seeding import match_seeds
 from ludus._store.database import DATABASE, wrap_database_errors
+from ludus._store.foreign_files import check_folder
 from ludus._store.model_files import check_model, load_arrays, load_checkpoint, load_manifest
 from ludus._store.store import Store
 from ludus._store.tables import PoolRecord
@@ -61,10 +63,12 @@ __all__ = [
     "Mean",
     "ModelRecord",
     "PoolRecord",
+    "ReturnOutcome",
     "Run",
     "Score",
     "Verification",
     "change_pool",
+    "check_folder",
     "check_model",
     "earlier_models",
     "find_damage",
@@ -113,6 +117,7 @@ class Run(AbstractContextManager["Run"]):
         pools: The members of every pool, oldest first.
         quarantined: How the files of quarantined models are damaged, by participant.
         retired: Models whose weights were deleted, or will be; they play no more.
+        return_outcome: How the outcomes of matches follow from returns; None if the environment gives outcomes.
     """
 
     league: LeagueView
@@ -137,6 +142,8 @@ class Run(AbstractContextManager["Run"]):
         with self._wrap_errors():
             records = self._store.quarantine.records()
             self.retired: frozenset[str] = self._store.retired.names()
+            baseline = self._store.meta(BASELINE)
+        self.return_outcome = None if baseline is None else ReturnOutcome.of(self.seats, baseline)
         self.quarantined: Mapping[str, str] = {name: record.damage for name, record in records.items()}
 
     def __exit__(self, *_: object) -> None:
@@ -214,7 +221,7 @@ class Run(AbstractContextManager["Run"]):
             yield from self._store.pools.records()
 
     def metrics(self) -> Iterator[Metric]:
-        """Yield the metrics of the run in the order in which they were written; raise `RunError` at a damaged line."""
+        """Yield the metrics of the run in the order of writing; damaged lines are skipped and logged."""
         path = self.folder / "metrics.jsonl"
         return read_metrics(path) if path.exists() else iter(())
 

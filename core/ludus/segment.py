@@ -67,8 +67,8 @@ class SegmentBatch:
     Attributes:
         observation: Leaves ``[T+1, N, …]`` in the environment's own dtypes.
         privileged: Leaves ``[T+1, N, …]``; empty where the role has none.
-        action: ``[T+1, N, L] int64``, or ``[T+1, N, D] float32`` for continuous actions.
-        action_mask: ``[T+1, N, A] bool``; None for continuous actions. All True if the environment has no masks.
+        action: ``[T+1, N, L] int64``, or ``[T+1, N, L + D] float32`` with D real numbers behind the labels.
+        action_mask: ``[T+1, N, A] bool``; None without labels. All True if the environment has no masks.
         reward: ``[T+1, N] float32``.
         terminated: ``[T+1, N] bool``: the seat ended by the rules of the game after this decision.
         truncated: ``[T+1, N] bool``: the seat was cut off after this decision.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from gymnasium import Space, spaces
@@ -11,13 +11,17 @@ from ludus.errors import ContractError
 
 __all__ = [
     "action_dtype",
+    "action_parts",
     "action_width",
     "is_continuous",
+    "is_hybrid",
     "is_image",
     "label_sizes",
     "leaf_spaces",
     "legal_actions",
     "random_actions",
+    "real_box",
+    "real_sizes",
 ]
 
 
@@ -56,28 +60,78 @@ def _checked(space: Space[Any], name: str) -> Space[Any]:
     return space
 
 
-def label_sizes(space: Space[Any]) -> tuple[int, ...]:
-    """Return the number of choices of each action label; empty for a continuous (Box) action space.
+def action_parts(space: Space[Any]) -> list[Space[Any]]:
+    """Return the Discrete, MultiDiscrete, MultiBinary and Box parts of an action space, in order.
+
+    Parts of a Tuple or Dict are those of its entries, which may be nested; another space is its only part.
 
     Raises:
-        ContractError: The space is not Discrete, MultiDiscrete, MultiBinary or Box.
+        ContractError: A part is of another type, or there is none.
     """
-    if isinstance(space, spaces.Discrete):
-        return (int(space.n),)
-    if isinstance(space, spaces.MultiDiscrete):
-        return tuple(int(n) for n in np.ravel(space.nvec))
-    if isinstance(space, spaces.MultiBinary):
-        return (2,) * int(np.prod(space.shape))
-    if isinstance(space, spaces.Box):
-        return ()
-    raise ContractError(
-        f"action space {type(space).__name__} is not supported; use Discrete, MultiDiscrete, MultiBinary or Box"
-    )
+    parts = [part for _, part in _named_parts(space, "")]
+    if not parts:
+        raise ContractError(f"action space {space} has no parts; expected at least one")
+    return parts
+
+
+def _named_parts(space: Space[Any], name: str) -> list[tuple[str, Space[Any]]]:
+    if isinstance(space, spaces.Discrete | spaces.MultiDiscrete | spaces.MultiBinary | spaces.Box):
+        return [(name, space)]
+    if not isinstance(space, spaces.Tuple | spaces.Dict):
+        kind = type(space).__name__
+        where = f"part {name!r} of the action space, a {kind}," if name else f"action space {kind}"
+        raise ContractError(
+            f"{where} is not supported; use Discrete, MultiDiscrete, MultiBinary, Box, or a Tuple or Dict of them"
+        )
+    entries = space.spaces.items() if isinstance(space, spaces.Dict) else enumerate(space.spaces)
+    return [found for key, part in entries for found in _named_parts(part, f"{name}.{key}".lstrip("."))]
+
+
+def label_sizes(space: Space[Any]) -> tuple[int, ...]:
+    """Return the number of choices of each action label; empty for actions of real numbers only.
+
+    Labels of the parts of a Tuple or Dict follow each other.
+
+    Raises:
+        ContractError: A part is not Discrete, MultiDiscrete, MultiBinary or Box.
+    """
+    return tuple(size for part in action_parts(space) for size in _part_sizes(part))
+
+
+def _part_sizes(part: Space[Any]) -> tuple[int, ...]:
+    if isinstance(part, spaces.Discrete):
+        return (int(part.n),)
+    if isinstance(part, spaces.MultiDiscrete):
+        return tuple(int(n) for n in np.ravel(part.nvec))
+    if isinstance(part, spaces.MultiBinary):
+        return (2,) * int(np.prod(part.shape))
+    return ()
+
+
+def real_sizes(space: Space[Any]) -> tuple[int, ...]:
+    """Return the dimension of each Box part of an action space; empty for actions of labels only."""
+    return tuple(int(np.prod(part.shape)) for part in action_parts(space) if isinstance(part, spaces.Box))
+
+
+def real_box(space: Space[Any]) -> spaces.Box | None:
+    """Return the real numbers of an action, all Box parts side by side, as one Box; None if there are none."""
+    boxes = [part for part in action_parts(space) if isinstance(part, spaces.Box)]
+    if not boxes:
+        return None
+    if boxes == [space] and len(boxes[0].shape) == 1 and boxes[0].dtype == np.float32:
+        return boxes[0]
+    low, high = (np.concatenate([np.ravel(getattr(box, end)) for box in boxes]) for end in ("low", "high"))
+    return spaces.Box(low.astype(np.float32), high.astype(np.float32))
 
 
 def is_continuous(space: Space[Any]) -> bool:
-    """Return whether actions are real-valued vectors."""
-    return isinstance(space, spaces.Box)
+    """Return whether actions are vectors of real numbers, without labels and therefore without masks."""
+    return all(isinstance(part, spaces.Box) for part in action_parts(space))
+
+
+def is_hybrid(space: Space[Any]) -> bool:
+    """Return whether actions have labels and real numbers."""
+    return len({isinstance(part, spaces.Box) for part in action_parts(space)}) == 2
 
 
 def is_image(space: Space[Any]) -> bool:
@@ -86,15 +140,13 @@ def is_image(space: Space[Any]) -> bool:
 
 
 def action_width(space: Space[Any]) -> int:
-    """Return the number of action labels, or the dimension of a Box."""
-    if isinstance(space, spaces.Box):
-        return int(np.prod(space.shape))
-    return len(label_sizes(space))
+    """Return the number of columns of an action: the labels L, and behind them the real numbers D."""
+    return len(label_sizes(space)) + sum(real_sizes(space))
 
 
 def action_dtype(space: Space[Any]) -> np.dtype[Any]:
-    """Return the dtype of action arrays: int64 for labels, float32 for a Box."""
-    return np.dtype(np.float32 if is_continuous(space) else np.int64)
+    """Return the dtype of action arrays: int64 for labels only, else float32, in which labels are whole numbers."""
+    return np.dtype(np.float32 if real_sizes(space) else np.int64)
 
 
 def legal_actions(space: Space[Any], action: np.ndarray, mask: np.ndarray | None = None) -> np.ndarray:
@@ -102,24 +154,29 @@ def legal_actions(space: Space[Any], action: np.ndarray, mask: np.ndarray | None
 
     Args:
         space: The action space.
-        action: ``[…, L]`` labels or ``[…, D]`` real numbers.
-        mask: ``[…, A] bool``; None: all actions are allowed. A Box has no mask.
+        action: ``[…, L]`` labels, ``[…, D]`` real numbers, or ``[…, L + D]`` both.
+        mask: ``[…, A] bool`` of the labels; None: all actions are allowed.
     """
-    if isinstance(space, spaces.Box):
-        inside = (action >= np.ravel(space.low)) & (action <= np.ravel(space.high))
-    else:
-        sizes = np.array(label_sizes(space))
-        inside = (action >= 0) & (action < sizes)
-        if mask is not None:
-            columns = np.cumsum(sizes) - sizes + np.where(inside, action, 0)
-            inside &= np.take_along_axis(mask, columns, axis=-1)
-    return np.asarray(inside.all(axis=-1))
+    sizes = np.array(label_sizes(space), np.int64)
+    labels = action[..., : sizes.size]
+    inside = (labels >= 0) & (labels < sizes)
+    if sizes.size and action.dtype.kind == "f":
+        inside &= labels == np.floor(labels)
+    if sizes.size and mask is not None:
+        columns = np.cumsum(sizes) - sizes + np.where(inside, labels, 0).astype(np.int64)
+        inside &= np.take_along_axis(mask, columns, axis=-1)
+    legal = inside.all(axis=-1)
+    box = real_box(space)
+    if box is not None:
+        reals = action[..., sizes.size :]
+        legal &= ((reals >= box.low) & (reals <= box.high)).all(axis=-1)
+    return np.asarray(legal)
 
 
 def random_actions(
     space: Space[Any], rows: int, rng: np.random.Generator, *, mask: np.ndarray | None = None
 ) -> np.ndarray:
-    """Return random legal actions, ``[rows, L] int64`` or ``[rows, D] float32``.
+    """Return random legal actions: ``[rows, L] int64``, or ``[rows, L + D] float32`` if there are real numbers.
 
     Labels are drawn uniformly among their legal choices, entries of a Box as Gymnasium samples them: uniformly between
     two bounds, exponentially from a single bound, else from a normal distribution.
@@ -128,16 +185,19 @@ def random_actions(
         space: The action space.
         rows: Number of actions.
         rng: Generator of all random numbers.
-        mask: ``[rows, A] bool`` with a legal choice for every label; None: all actions are allowed. A Box has no mask.
+        mask: ``[rows, A] bool`` with a legal choice for every label; None: all actions are allowed.
     """
-    if isinstance(space, spaces.Box):
-        return _random_reals(space, rows, rng)
-    sizes = label_sizes(space)
+    sizes, box = label_sizes(space), real_box(space)
+    if not sizes:
+        return _random_reals(cast("spaces.Box", box), rows, rng)
     keys = rng.random((rows, sum(sizes)), np.float32)
     if mask is not None:
         keys += mask  # every legal choice exceeds every illegal one
     labels = np.split(keys, np.cumsum(sizes)[:-1], axis=1)
-    return np.stack([label.argmax(axis=1) for label in labels], axis=1)
+    drawn = np.stack([label.argmax(axis=1) for label in labels], axis=1)
+    if box is None:
+        return drawn
+    return np.concatenate([drawn.astype(np.float32), _random_reals(box, rows, rng)], axis=1)
 
 
 def _random_reals(space: spaces.Box, rows: int, rng: np.random.Generator) -> np.ndarray:

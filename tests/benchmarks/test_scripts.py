@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-FOLDERS = ("benchmarks", "benchmarks/peers", "docs", "examples/duel_exploiters", "examples/minimax_exploiter")
+FOLDERS = ("benchmarks", "benchmarks/peers", "docs", "examples/exploiters", "examples/minimax_exploiter")
 SCRIPTS = [
     path for folder in FOLDERS for path in sorted((ROOT / folder).glob("*.py")) if "__main__" in path.read_text("utf-8")
 ]

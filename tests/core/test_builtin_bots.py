@@ -90,6 +90,11 @@ def test_the_kit_finds_wrong_bots(kind, message):
         check_environment(lambda num_matches: count(num_matches, kind), steps=30)
 
 
+def test_matches_of_bots_only_are_as_long_as_they_are():
+    """The limit of ticks without an acting seat is for matches in which a participant waits."""
+    check_environment(count, steps=30, max_idle_ticks=2)
+
+
 def test_the_engine_reports_a_bot_that_acts():
     """A wrong game does not get actions for its bots."""
     environment: Environment = count(2, ActsForBots)

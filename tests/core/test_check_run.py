@@ -16,12 +16,13 @@ from ludus._store.model_files import save_arrays
 from ludus.algorithm import Decision, UpdateResult
 from ludus.component import Component
 from ludus.environment import EnvironmentSpec, Role, RoleTick, Scenario, Tick
-from ludus.errors import ContractError, PluginError, WorkerError
+from ludus.errors import ConfigError, ContractError, PluginError, WorkerError
 from ludus.matchmaker import Pairing, PoolChange, Rating
 from ludus.network import NetworkRequest
 from ludus.rule import Freeze, Reset, Share
+from ludus.segment import SegmentBatch
 from ludus.service import Network
-from ludus.testing import _run_participants, check_run
+from ludus.testing import _run, _run_participants, check_run
 from ludus.testing._tiny_network import TinyNetwork
 from tomli_w import dumps as write_toml
 
@@ -777,6 +778,21 @@ def test_debugging_shows_the_traceback(path, monkeypatch):
         findings(path)
 
 
+def test_debugging_shows_the_traceback_of_every_step(path, monkeypatch):
+    """Also where the configuration is wrong, or the environment cannot be made."""
+    monkeypatch.setenv("LUDUS_DEBUG", "1")
+    with pytest.raises(ConfigError, match="no installed plugin"):
+        findings(path, "environment.name=nothing")
+    monkeypatch.setattr(_run, "make_environment", lambda *_args: raise_plugin_error())
+    with pytest.raises(PluginError, match="no board"):
+        findings(path)
+
+
+def raise_plugin_error():
+    """Raise the error of a plugin."""
+    raise PluginError("no board")
+
+
 def test_the_environment_is_closed(path, monkeypatch):
     """Also after failures."""
     made, closed = [], []
@@ -822,3 +838,49 @@ def test_networks_that_do_not_fit_into_memory_are_a_finding(tmp_path, monkeypatc
     (text,) = findings(tmp_path / "run.toml", f"players.main.mlp.hidden=[{hidden}]")["fail"]
     assert text.startswith("player main: players.main.mlp: 12,8")
     assert "weights need 206 GB while they learn, but this machine has 25 GB" in text
+
+
+def make_batch(steps, segments):
+    """Return full segments of zeros."""
+    shape = (steps + 1, segments)
+    return SegmentBatch(
+        observation={"view": np.zeros((*shape, 1), np.float32)},
+        action=np.zeros((*shape, 1), np.int64),
+        reward=np.zeros(shape, np.float32),
+        terminated=np.zeros(shape, bool),
+        truncated=np.zeros(shape, bool),
+        decided=np.ones(shape, bool),
+        elapsed_ticks=np.ones(shape, np.int32),
+        length=np.full(segments, steps, np.int32),
+        version=np.zeros(segments, np.int64),
+    )
+
+
+class OverheadTrainer:
+    """A trainer whose updates take 20 ms, whatever their size, and 10 µs for each decision."""
+
+    batch_decisions = 16_384
+
+    def __init__(self):
+        self.sizes = []
+
+    def update(self, batch, *, progress):
+        """Wait."""
+        self.sizes.append(batch.num_decisions)
+        time.sleep(0.02 + 1e-5 * batch.num_decisions)
+        return UpdateResult(metrics={}, samples=batch.num_decisions, gradient_steps=1)
+
+
+def test_updates_are_estimated_without_the_overhead_of_small_ones():
+    """A batch of 16,384 takes 0.18 s; 256 times an update of 64 would be 5.3 s."""
+    trainer = OverheadTrainer()
+    estimate_s = _run_participants._estimate_update(trainer, make_batch(steps=8, segments=8), 0.0207)
+    assert trainer.sizes == [16 * 64]
+    assert 0.4 < estimate_s < 2.0  # 16 times 0.03 s
+
+
+def test_long_updates_are_not_repeated():
+    """Their calls take a small part of the time."""
+    trainer = OverheadTrainer()
+    assert _run_participants._estimate_update(trainer, make_batch(steps=8, segments=8), 60.0) == 60.0 * 256
+    assert trainer.sizes == []

@@ -6,6 +6,7 @@ import json
 
 import pytest
 from ludus.__main__ import main
+from ludus._run.final_evaluation import limit_minutes
 
 RUN = """
 [run]
@@ -51,6 +52,15 @@ def test_all_matches_count_within_the_time(tmp_path, capsys, minutes):
     played, lines = final_matches(tmp_path / "run", minutes, capsys)
     assert (played["random"] >= 40, played["perfect"] >= 40) == (True, True)
     assert "evaluation.final_minutes" not in lines
+
+
+@pytest.mark.parametrize(
+    ("final_minutes", "run_minutes", "limit"),
+    [(None, 0.0, 10.0), (None, 4.0, 4.0), (None, 60.0, 10.0), (30.0, 4.0, 30.0)],
+)
+def test_final_matches_take_no_longer_than_the_run(final_minutes, run_minutes, limit):
+    """Unless the option gives them more time."""
+    assert limit_minutes(final_minutes, run_minutes) == limit
 
 
 def test_a_run_ends_when_the_time_of_its_final_matches_is_over(tmp_path, capsys):

@@ -13,11 +13,18 @@ from ludus._config.run_config import parse_config
 from ludus._config.section_reader import SelectedComponent
 from ludus._plugins.manager import load_plugins
 from ludus._run.factories import make_inference
+from ludus.environment import Role
 from ludus.errors import ConfigError, ContractError, PluginError, UnsupportedNetwork
 from ludus.inference import Eager, Outputs, Span
 from ludus.network import NetworkRequest, get_weights
 from ludus.testing import check_inference
 
+ROLE = Role(
+    name="player",
+    observation_space=spaces.Dict({"obs": spaces.Box(-1, 1, (2,), np.float32)}),
+    action_space=spaces.Discrete(2),
+    teams=(0,),
+)
 REQUEST = NetworkRequest(observation={"obs": spaces.Box(-1, 1, (2,), np.float32)}, heads={"policy": 1})
 
 
@@ -96,6 +103,46 @@ def test_check_inference_finds_broken_runtimes(broken, message):
 
     with pytest.raises(ContractError, match=message):
         check_inference(Broken)
+
+
+class RecurrentNetwork(AccumulatingNetwork):
+    """The same for roles of the testing kit."""
+
+    def __init__(self, request):
+        super().__init__()
+        self.heads = {**request.heads, **request.critic_heads}
+
+    def initial_state(self, rows):
+        return {"total": torch.zeros(rows, 1)}
+
+    def unroll(self, observation, privileged, state, *, starts):
+        raise NotImplementedError
+
+    def forward(self, observation, privileged, state):
+        rows = next(iter(observation.values()))
+        total = state["total"] + self.weight * rows.flatten(1).float().mean(1, keepdim=True)
+        return {name: total.expand(-1, size) for name, size in self.heads.items()}, {"total": total}
+
+
+@pytest.mark.parametrize("broken", ["", "first step", "state"])
+def test_check_inference_compares_recurrent_states(broken):
+    """In the first step and the second one."""
+
+    class Runtime(Eager):
+        def run(self, observation, *, privileged, state, spans=()):
+            if broken == "first step":
+                state = {name: np.zeros_like(leaf) for name, leaf in state.items()}
+            heads, after = super().run(observation, privileged=privileged, state=state, spans=spans)
+            return Outputs(heads, state if broken == "state" else after)
+
+    def check():
+        check_inference(Runtime, build_network=RecurrentNetwork, roles=[ROLE])
+
+    if not broken:
+        check()
+        return
+    with pytest.raises(ContractError, match="'total' differs" if broken == "state" else "head .* differs"):
+        check()
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from ludus._messaging.messages import (
     MetricsReport,
     ModelAck,
     ModelFrozen,
+    PeerRefused,
     Stop,
     TrainingProgress,
 )
@@ -98,6 +99,24 @@ def test_three_refused_updates_in_a_row_raise(harness):
         harness.learner.work()
     harness.block(6, decisions=10)
     with pytest.raises(ContractError, match="player 'main': the loss is not finite — 3 updates in a row"):
+        harness.learner.work()
+
+
+def test_refused_updates_with_data_of_another_host_cut_it_off(harness):
+    """They do not end the learner; those without its data still do."""
+    harness.trainer.failing = True
+    for number in range(1, 17):
+        harness.block(number, decisions=10, peer="sampler-box-0")
+        assert not harness.link.of(PeerRefused)
+        harness.learner.work()
+    (message,) = harness.link.of(PeerRefused)
+    assert message.peer == "sampler-box-0"
+    assert "a batch with its segments has been refused: the loss is not finite" in message.problem
+    for number in (1, 2, 3):
+        harness.block(number, decisions=10)
+        if number < 3:
+            harness.learner.work()
+    with pytest.raises(ContractError, match="3 updates in a row"):
         harness.learner.work()
 
 

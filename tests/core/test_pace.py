@@ -45,7 +45,15 @@ def test_a_slow_game_gets_a_smaller_batch(configure):
     assert "players.main.dummy-gradient.batch_decisions = 500" in text
     assert "sampling.matches = 7" in text
     assert "players.main.freeze_every_decisions = 15000" in text
+    assert "evaluation.share = 0.1" in text  # rating matches take a core from training matches
     assert "preset" not in text  # the algorithm has none
+
+
+def test_limited_evaluation_needs_no_advice(configure):
+    """Nor does a run without rating matches."""
+    for evaluation in ({"share": 0.5}, {"enabled": False}):
+        (text,) = lines(*configure(evaluation=evaluation), Pace(start_s=0.01, decisions_per_s=50.0))
+        assert "evaluation.share" not in text
 
 
 def test_a_very_slow_game_gets_shorter_segments(configure):

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from ludus._league.paired_test import ALPHA, BETS, TOLERANCE, PairedTest, log_growth, log_mean_exp
 
-BATCH = 20  # pairs of matches that are added at once
-DRIFT_ELO = 20.0  # of live weights that are a few updates apart, in one direction
+MATCHES = 32  # of a fixture
+TOLERATED_ELO = 20.0  # of live weights that are a few updates apart, in one direction
+HOSTS = 500
 
 
 def expected(elo):
@@ -23,14 +24,22 @@ def differences(rng, *, matches, elo, strength=0.0):
     return own.astype(float) - other
 
 
-def alarms(rng, *, hosts, matches, elo, strength=0.0):
-    """Return ``[hosts]``: the number of pairs after which each host is found, infinite for those that are not."""
-    own, other = expected(strength + elo), expected(strength)
-    more, fewer = own * (1 - other), other * (1 - own)
-    counts = rng.multinomial(BATCH, [more, 1 - more - fewer, fewer], size=(hosts, matches // BATCH))
-    growth = counts @ np.stack([log_growth(np.array([value])) for value in (1.0, 0.0, -1.0)])
+def alarms(rng, *, fixtures, elo, strength=0.0, matches=MATCHES, deviation=0.0):
+    """Return ``[HOSTS]``: the number of pairs after which each host is found, infinite for those that are not.
+
+    Args:
+        rng: Draws the results.
+        fixtures: Pairs of fixtures of a host.
+        elo: By how much the player is stronger on the host.
+        strength: That of the player on the run's host.
+        matches: Matches of a fixture.
+        deviation: Standard deviation of the strength between fixtures: live weights change.
+    """
+    own = expected(strength + elo + rng.normal(0, deviation, (HOSTS, fixtures)))
+    won, lost = rng.binomial(matches, own), rng.binomial(matches, expected(strength), own.shape)
+    growth = log_growth((won - lost)[..., None] / matches)
     is_found = log_mean_exp(growth.cumsum(axis=1)) >= -math.log(ALPHA)
-    return np.where(is_found.any(axis=1), (1 + is_found.argmax(axis=1)) * BATCH, np.inf)
+    return np.where(is_found.any(axis=1), 1 + is_found.argmax(axis=1), np.inf)
 
 
 def test_the_wealth_is_a_supermartingale():
@@ -43,7 +52,7 @@ def test_the_wealth_is_a_supermartingale():
 
 
 def test_the_growth_is_as_in_the_formula():
-    """The product over matches, for both signs and all bets."""
+    """The product over fixtures, for both signs and all bets."""
     values = np.array([1.0, -0.5, 0.0])
     wanted = [
         sum(math.log(1 + bet * (sign * value - TOLERANCE)) for value in values) for sign in (1, -1) for bet in BETS
@@ -51,36 +60,46 @@ def test_the_growth_is_as_in_the_formula():
     np.testing.assert_allclose(log_growth(values), wanted)
 
 
-@pytest.mark.parametrize(("elo", "strength"), [(0.0, 0.0), (DRIFT_ELO, 0.0), (-DRIFT_ELO, 0.0), (0.0, 300.0)])
-def test_honest_hosts_are_hardly_ever_found(elo, strength):
-    """Over 20,000 pairs of matches each, at most 1 % of 1,000 hosts."""
-    found = alarms(np.random.default_rng(1), hosts=1000, matches=20_000, elo=elo, strength=strength)
+@pytest.mark.parametrize("matches", [1, MATCHES])
+@pytest.mark.parametrize(("elo", "strength"), [(0.0, 0.0), (TOLERATED_ELO, 0.0), (-TOLERATED_ELO, 0.0), (0.0, 300.0)])
+def test_honest_hosts_are_hardly_ever_found(elo, strength, matches):
+    """Over 2,000 pairs of fixtures each, at most 1 % of the hosts."""
+    found = alarms(np.random.default_rng(1), fixtures=2000, elo=elo, strength=strength, matches=matches)
+    assert np.isfinite(found).mean() <= ALPHA
+
+
+@pytest.mark.parametrize("deviation", [150.0, 400.0])
+def test_a_player_that_changes_between_fixtures_is_no_alarm(deviation):
+    """Its results in all matches of a fixture differ by chance: of one side or the other."""
+    found = alarms(np.random.default_rng(5), fixtures=2000, elo=0.0, deviation=deviation)
     assert np.isfinite(found).mean() <= ALPHA
 
 
 @pytest.mark.parametrize("elo", [100.0, -100.0])
 def test_biased_hosts_are_found(elo):
-    """All of them within 3,000 pairs of matches, half of them within 1,200."""
-    found = alarms(np.random.default_rng(2), hosts=1000, matches=4000, elo=elo)
-    assert np.median(found) <= 1200
-    assert found.max() <= 3000
+    """All of them within 200 pairs of fixtures, half of them within 100."""
+    found = alarms(np.random.default_rng(2), fixtures=250, elo=elo)
+    assert np.median(found) <= 100
+    assert found.max() <= 200
 
 
 def test_views_find_a_bias_for_one_player_or_team():
     """A bias for one of two players cancels out over both."""
     rng, test = np.random.default_rng(3), PairedTest(("the player", "the first team", "main", "other"))
-    while not test.differs and test.matches < 10_000:
+    while not test.differs and test.fixtures < 1000:
         for player, elo in (("main", 100.0), ("other", -100.0)):
-            values = differences(rng, matches=BATCH, elo=elo)
+            values = differences(rng, matches=MATCHES, elo=elo)
             test.add({"the player": values, "the first team": values[::-1] * rng.choice([-1, 1]), player: values})
     assert test.differs
     assert test.strongest_view in {"main", "other"}
-    assert test.matches < 6000
+    assert test.matches == MATCHES * test.fixtures
+    assert test.fixtures < 500
 
 
-def test_a_forger_is_found_at_once():
+def test_a_forger_is_found_soon():
     """A host that reports nothing but wins."""
-    test = PairedTest(("the player",))
-    test.add({"the player": differences(np.random.default_rng(4), matches=100, elo=1e4)})
-    assert test.differs
+    rng, test = np.random.default_rng(4), PairedTest(("the player",))
+    while not test.differs and test.fixtures < 100:
+        test.add({"the player": differences(rng, matches=MATCHES, elo=1e4)})
+    assert test.fixtures < 30
     assert test.mean("the player") > 0.3

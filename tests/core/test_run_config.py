@@ -514,6 +514,14 @@ def test_select_components_with_mistakes(plugins):
         ("environment.width=7", "environment.width: unknown key: it is an option of 'game' — write it into [env"),
         ("players.main.interfaces=stack", "players.main.interfaces: expected a list of names, got 'stack'"),
         (
+            f"players.main.interfaces={['x'] * 65}",
+            "players.main.interfaces: expected at most 64 names, got 65",
+        ),
+        (
+            f"players.main.network={'x' * 65}",
+            f"players.main.network: expected the name of an installed network, got '{'x' * 65}'",
+        ),
+        (
             "players.main.interfaces=[1]",
             "players.main.interfaces.0: expected the name of an installed interface, got 1",
         ),

@@ -7,6 +7,7 @@ from collections import deque
 
 import numpy as np
 import pytest
+from attrs import evolve
 from ludus._messaging.messages import (
     Credit,
     FixtureRequest,
@@ -19,7 +20,10 @@ from ludus._messaging.messages import (
 )
 from ludus._sampling.actors import LiveActor
 from ludus._sampling.channels import SamplerMetrics
+from ludus.environment import Scenario
+from ludus.errors import WireError
 from ludus.launcher import COORDINATOR, learner_name
+from ludus.records import Fixture
 
 SLOW = {"main": {"dummy-gradient": {"batch_decisions": 100_000}}}
 
@@ -354,3 +358,40 @@ def test_returns_are_reported_by_player():
     }
     metrics.add_results({"returns": np.float32([[1, -1]]), "ticks": np.int32([4])})
     assert "return_mean/main" not in metrics.report(2.0, ticks=12, decisions=24, waiting=False)
+
+
+def test_credits_of_another_player_are_refused(league):
+    """A learner may send weights of its own player only."""
+    sampler = league(players={"main": {}, "other": {}}).sampler()
+    version = sampler.live["other"].version
+    message = Credit(player="other", acked=0, credits=2, version=99, weights={"w": np.zeros(1, np.float32)})
+    with pytest.raises(WireError, match="Credit of player 'other', which is not that of its learner"):
+        sampler.handle("learner-main", message)
+    sampler.handle("learner-nobody", Credit(player="nobody", acked=0, credits=2, version=99))  # of no player
+    assert sampler.live["other"].version == version
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"participants": ("main@1+",)},
+        {"participants": ("main@1+", "nobody@1+")},
+        {"matches": 0},
+        {"matches": 2**40},
+        {"seed": -1},
+        {"id": -1},
+        {"scenario": Scenario(name="nowhere")},
+        {"scenario": Scenario(builtin=("easy", ""))},
+    ],
+    ids=str,
+)
+def test_fixtures_that_cannot_be_played_are_refused(league, changes):
+    """All fixtures of the message are, and nothing is queued."""
+    runner = league()
+    sampler = runner.sampler()
+    sound = Fixture(id=5, kind="train", player="main", participants=("main@1+", "random"), seed=1, matches=4, reason="")
+    queued = sampler.engine.num_wanted_fixtures()
+    with pytest.raises(WireError, match=r"^fixture "):
+        sampler.handle(COORDINATOR, Fixtures(fixtures=(sound, evolve(sound, **changes))))
+    assert sampler.engine.num_wanted_fixtures() == queued
+    sampler.handle(COORDINATOR, Fixtures(fixtures=(sound,)))

@@ -11,13 +11,23 @@ from ludus.spaces import (
     action_dtype,
     action_width,
     is_continuous,
+    is_hybrid,
     label_sizes,
     leaf_spaces,
     legal_actions,
     random_actions,
+    real_box,
+    real_sizes,
 )
 
 BOX = spaces.Box(-1, 1, (3,), np.float32)
+HYBRID = spaces.Dict(
+    {
+        "move": spaces.Discrete(3),
+        "aim": spaces.Tuple((BOX, spaces.MultiBinary(2))),
+        "item": spaces.Dict({"kind": spaces.Discrete(4), "amount": spaces.Box(0, 5, (1,), np.float32)}),
+    }
+)
 
 
 def test_none_has_no_leaves():
@@ -79,10 +89,68 @@ def test_label_sizes_of_action_spaces(space, sizes):
     assert label_sizes(space) == sizes
 
 
-def test_other_action_spaces_are_rejected():
-    """The message names the space and the supported ones."""
-    with pytest.raises(ContractError, match="action space Tuple is not supported; use Discrete"):
-        label_sizes(spaces.Tuple((BOX, BOX)))
+@pytest.mark.parametrize(
+    ("space", "problem"),
+    [
+        (spaces.Text(5), "action space Text is not supported; use Discrete"),
+        (spaces.Sequence(BOX), "action space Sequence is not supported; use Discrete"),
+        (
+            spaces.Dict({"a": BOX, "b": spaces.Tuple((BOX, spaces.Text(5)))}),
+            r"part 'b\.1' of the action space, a Text, is not supported; use Discrete",
+        ),
+        (spaces.Tuple(()), r"action space Tuple\(\) has no parts; expected at least one"),
+    ],
+    ids=str,
+)
+def test_other_action_spaces_are_rejected(space, problem):
+    """The message names the space, or its part, and the supported ones."""
+    with pytest.raises(ContractError, match=problem):
+        label_sizes(space)
+
+
+def test_the_columns_of_a_hybrid_action_are_labels_then_real_numbers():
+    """The parts of nested Tuples and Dicts follow each other, in Gymnasium's order of keys."""
+    assert label_sizes(HYBRID) == (2, 2, 4, 3)
+    assert real_sizes(HYBRID) == (3, 1)
+    assert action_width(HYBRID) == 8
+    assert action_dtype(HYBRID) == np.float32
+    box = real_box(HYBRID)
+    assert box is not None
+    assert (box.low.tolist(), box.high.tolist()) == ([-1, -1, -1, 0], [1, 1, 1, 5])
+    assert is_hybrid(HYBRID)
+    assert not is_continuous(HYBRID)
+
+
+def test_parts_of_one_kind_are_not_hybrid():
+    """Labels of several parts are int64, Boxes of several parts are one vector."""
+    labels, reals = spaces.Tuple((spaces.Discrete(3), spaces.MultiBinary(2))), spaces.Dict({"a": BOX, "b": BOX})
+    assert not is_hybrid(labels)
+    assert not is_hybrid(reals)
+    assert (label_sizes(labels), action_dtype(labels)) == ((3, 2, 2), np.int64)
+    assert (action_width(reals), is_continuous(reals), real_box(labels)) == (6, True, None)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "column"), [(-1, 0), (2, 1), (0.5, 1), (np.nan, 2), (3, 3), (1.5, 4), (-0.1, 7), (np.nan, 7), (1, 3)]
+)
+def test_every_part_of_a_hybrid_action_must_be_legal(wrong, column):
+    """Labels in range, whole and allowed by the mask; numbers within bounds."""
+    action, mask = np.zeros((2, 8), np.float32), np.ones((2, 11), bool)
+    mask[:, 9] = False  # choice 1 of the last label
+    assert legal_actions(HYBRID, action, mask).tolist() == [True, True]
+    action[1, column] = wrong
+    assert legal_actions(HYBRID, action, mask).tolist() == [True, False]
+
+
+def test_random_hybrid_actions_are_legal():
+    """Of every part, under a mask."""
+    rng = np.random.default_rng(0)
+    mask = rng.random((500, 11)) < 0.4
+    mask[:, [0, 2, 4, 8]] = True
+    drawn = random_actions(HYBRID, 500, rng, mask=mask)
+    assert drawn.dtype == np.float32
+    assert legal_actions(HYBRID, drawn, mask).all()
+    assert len(np.unique(drawn[:, 4:])) > 1900
 
 
 def test_only_boxes_are_continuous():

@@ -33,15 +33,15 @@ def final_participants(run):
 
 
 def test_random_plays_itself_in_every_role(tmp_path):
-    """The models of both roles meet it, and it meets itself; ratings of both sides have it at 0."""
+    """The models of both roles meet it and each other, and it meets itself; ratings of both sides have it at 0."""
     with ludus.train(tables(random="dummy-random"), run_dir=tmp_path / "run") as run:
         league = run.league
         hider, seeker = (league.players[name].models[-1] for name in ("hider", "seeker"))
-        assert final_participants(run) == {(hider, "random"), ("random", seeker), ("random", "random")}
+        assert final_participants(run) == {(hider, seeker), (hider, "random"), ("random", seeker), ("random", "random")}
         assert league.payoff("hider=random", ["seeker=random"]).sum() == 10
         assert league.payoff(hider, ["random"]).tolist() == league.payoff(hider, ["seeker=random"]).tolist()
         assert [league.rating(name).mean for name in ("hider=random", "seeker=random")] == [0.0, 0.0]
-        assert league.rating(hider).matches == league.rating(seeker).matches == 10
+        assert league.rating(hider).matches == league.rating(seeker).matches == 20
 
 
 def test_resuming_plays_no_baseline_again(tmp_path):
@@ -55,3 +55,11 @@ def test_resuming_plays_no_baseline_again(tmp_path):
         hider, seeker = (run.league.players[name].models[-1] for name in ("hider", "seeker"))
         assert new == {(hider, "other"), ("other", seeker), ("random", "other"), ("other", "random")}
         assert run.num_matches(kind="eval") == before + 40
+
+
+def test_without_anchors_the_newest_models_meet(tmp_path):
+    """Once, although each is an opponent of the other."""
+    with ludus.train(tables(), run_dir=tmp_path / "run") as run:
+        pair = tuple(run.league.players[name].models[-1] for name in ("hider", "seeker"))
+        assert final_participants(run) == {pair}
+        assert run.num_matches(kind="eval") == 10

@@ -29,10 +29,11 @@ class Game(gymnasium.Env):
     observation_space = spaces.Box(0, 1, (1,), np.float32)
     action_space = spaces.Discrete(2)
 
-    def __init__(self, method="", make_s=0.0, reset_s=0.0, log="", hang=False, daemon=True):
+    def __init__(self, method="", make_s=0.0, reset_s=0.0, log="", hang=False, daemon=True, engine=False):
         time.sleep(make_s)
         self.reset_s, self.log, self.hang = reset_s, log, hang
         self.child = self.pipe = None
+        self.engine = subprocess.Popen(["sleep", "100"]) if engine else None
         if method:
             context = multiprocessing.get_context(method)
             self.pipe, far = context.Pipe()
@@ -63,6 +64,9 @@ class Game(gymnasium.Env):
         return np.zeros(1, np.float32), 1.0, self.ticks == 10, False, {}
 
     def close(self):
+        if self.engine is not None:
+            self.engine.kill()
+            self.engine.wait()
         if self.child is not None:
             self.child.terminate()
             self.child.join()
@@ -166,6 +170,25 @@ def test_a_process_that_a_game_leaves_ends(configure, start, tmp_path):
     status, output = finish(start("train", path, "--run", "run", "--workers", 1), timeout_s=40)
     assert status == 0, output
     assert "did not stop" not in output
+
+
+@pytest.mark.parametrize("game_workers", [0, 1])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_signals_leave_no_engine_of_a_checked_game(configure, start, tmp_path, number, game_workers):
+    """The game hangs in a tick, in this process or in one that plays it for the check."""
+    path = configure({"method": "fork", "hang": True, "engine": True, "log": str(tmp_path / "log")})
+    process = start("check", path, "--set", f"environment.gymnasium.workers={game_workers}")
+    wait_for(tmp_path / "log", "hangs")
+    process.send_signal(number)
+    assert finish(process)[0] == 130
+    assert [pid for pid in children_of_group(process.pid) if pid != process.pid] == []
+
+
+def children_of_group(group):
+    """Return the processes of a process group that still run."""
+    listed = subprocess.run(["ps", "-eo", "pid=,pgid=,stat="], capture_output=True, text=True, check=True).stdout
+    rows = [line.split() for line in listed.splitlines()]
+    return [int(pid) for pid, pgid, state in rows if int(pgid) == group and not state.startswith("Z")]
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

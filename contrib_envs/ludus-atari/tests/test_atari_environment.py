@@ -7,11 +7,17 @@ import itertools
 import numpy as np
 import pytest
 from ludus.errors import ConfigError, PluginError
+from ludus.interface import stack
 from ludus.testing import check_environment
 from ludus_atari.config import AtariConfig
 from ludus_atari.emulator import Emulator
 from ludus_atari.game import ROLE, make_environment
-from ludus_atari.observations import byte_order
+from ludus_atari.observations import player_memories
+from ludus_interfaces.environment import wrap_environment
+from ludus_interfaces.frames import FrameStack
+from ludus_interfaces.images import Resize
+from ludus_pettingzoo.config import PettingZooConfig
+from ludus_pettingzoo.environment import make_environment as make_pettingzoo
 
 NO_OP, FIRE = 0, 1
 
@@ -67,20 +73,57 @@ def test_random_starts_make_matches_differ(make):
     assert (memory[0] == memory[1]).all()
 
 
+def test_images_are_those_of_the_pettingzoo_adapter_and_interfaces(make):
+    """Its frame skip, largest values, one frame without actions, resize and frame stack play the same match."""
+    env = make(observation="image", random_start=0, points=0)
+    game = {"id": "atari/boxing_v2", "options": {"obs_type": "grayscale_image"}}
+    raw = make_pettingzoo(PettingZooConfig(**game, frame_skip=4, max_frames=2, noop_max=1), num_matches=1)
+    other = wrap_environment(raw, {ROLE: stack(Resize(84, 84), FrameStack(4))})
+    ticks, rng = [start(env, 1), start(other, 1)], np.random.default_rng(0)
+    for _ in range(30):
+        seen = [tick.roles[ROLE].observation for tick in ticks]
+        assert (seen[0]["screen"] == seen[1]["obs"]).all()
+        actions = {ROLE: rng.integers(18, size=(1, 2, 1))}
+        ticks = [env.step(actions), other.step(actions)]
+    other.close()
+
+
 def test_both_players_observe_their_own_bytes_first(make):
-    """In Boxing, the second player's positions and score are where those of the first player are."""
+    """In Boxing, both players start at the same place of their view, and score where the first player does."""
     env = make(random_start=0)
-    tick = play(env, ticks=20) if start(env, 1) else None
-    first, second = tick.roles[ROLE].observation["ram"][0]
-    assert tick.roles[ROLE].observation["side"].tolist() == [[0, 1]]
-    assert first[32] == second[33] < first[33] == second[32]  # the first player starts on the left
+    first, second = start(env, 1).roles[ROLE].observation["ram"][0].astype(int)
+    assert env.reset(np.array([1], np.uint64)).roles[ROLE].observation["side"].tolist() == [[0, 1]]
+    assert first[[32, 33, 34, 35]].tolist() == second[[32, 33, 34, 35]].tolist() == [30, 109, 4, 87]
     others = [address for address in range(128) if address not in (32, 33, 34, 35, 18, 19)]
     assert (first[others] == second[others]).all()
 
 
+def test_scores_and_positions_of_the_second_player():
+    """Places add up to 139 and 91; scores are exchanged as they are."""
+    memory = np.zeros(128, np.uint8)
+    memory[[32, 33, 34, 35, 18, 19]] = 40, 100, 10, 91, 3, 7
+    first, second = player_memories(memory, "boxing")
+    assert (first == memory).all()
+    assert second[[32, 33, 34, 35, 18, 19]].tolist() == [39, 99, 0, 81, 7, 3]
+
+
+@pytest.mark.parametrize(("up", "down"), [(2, 5), (6, 9), (7, 8)])
+def test_exchanged_players_see_the_same_match(make, up, down):
+    """In Boxing, equal actions of either player move it alike in its own view."""
+    env = make(2, random_start=0)
+    start(env, 1, 1)
+    for choice in (up, down, 3, up, 4) * 3:
+        tick = env.step({ROLE: np.array([[[choice], [NO_OP]], [[NO_OP], [choice]]])})
+    moved = tick.roles[ROLE].observation["ram"].astype(int)[:, :, [32, 34]]
+    assert abs(moved[0, 0] - moved[1, 1]).max() <= 2  # a step
+    assert abs(moved[0, 1] - moved[1, 0]).max() <= 2
+    assert (moved[0, 0] != moved[0, 1]).all()
+
+
 def test_other_games_show_the_same_bytes_to_both_players():
     """Their addresses are not known here; the leaf `side` distinguishes the players."""
-    assert (byte_order("tennis") == np.arange(128)).all()
+    memory = np.arange(128, dtype=np.uint8)
+    assert (player_memories(memory, "tennis") == memory).all()
 
 
 def test_images_are_stacked_along_channels(make):

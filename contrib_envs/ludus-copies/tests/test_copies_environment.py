@@ -23,13 +23,10 @@ from ludus.spaces import leaf_spaces
 from ludus.testing import check_environment
 from ludus_copies import (
     Copies,
-    action_reader,
     fold_seed,
     is_reached,
-    mask_writer,
     missing_modules,
     observation_writer,
-    plain_action_space,
     plain_observation_space,
     reward_value,
     sign_points,
@@ -346,6 +343,18 @@ def test_failing_worker(make, monkeypatch, trouble, message) -> None:
         copies.reset(seeds(0), indices=np.array([2]))
 
 
+def test_debugging_prints_the_traceback_of_a_worker(make, monkeypatch, capfd) -> None:
+    """The error itself is one line, with the place only."""
+    monkeypatch.setenv("LUDUS_DEBUG", "1")
+    copies = make(3, 1, trouble="raise")
+    copies.reset(seeds(0), indices=np.array([2]))
+    copies.step(bids(copies))
+    with pytest.raises(WorkerError):
+        copies.step(bids(copies))
+    assert "in step\n" in (printed := capfd.readouterr().err)
+    assert "RuntimeError: the engine is gone" in printed
+
+
 def test_workers_that_fail_after_another_print_nothing(make, capfd) -> None:
     """Only the first error is reported."""
     copies = make(2, 2, trouble="raise in turn")
@@ -572,74 +581,6 @@ def test_observations_that_numpy_would_change_raise(found, problem) -> None:
 
 
 @pytest.mark.parametrize(
-    "mask",
-    [
-        np.array([1, 0, 1, 1, 0], np.int8),
-        [True, False, True, True, False],
-        (np.array([1, 0], np.int8), np.array([1, 1, 0], np.int8)),
-        ((np.array([1, 0], np.int8),), (np.array([1, 1, 0], np.int8),)),
-    ],
-)
-def test_masks_are_arrays_or_tuples_with_one_per_label(mask) -> None:
-    """As Gymnasium's `sample` takes them, also for two-dimensional labels; without a mask all actions are legal."""
-    view = np.zeros(5, np.bool_)
-    write = mask_writer(view)
-    write(mask)
-    assert view.tolist() == [True, False, True, True, False]
-    write(None)
-    assert view.all()
-
-
-@pytest.mark.parametrize(
-    "mask",
-    [
-        np.array([1, 0, 7], np.uint8),
-        np.array([[0.5], [0.0], [np.inf]]),
-        np.array([3, 0, 1], np.int64),
-        np.array([[True, False, True]]),
-        [2.0, 0.0, 1.0],
-    ],
-)
-def test_masks_of_any_dtype_and_shape(mask) -> None:
-    """Positive numbers are legal choices, 0 are illegal ones."""
-    view = np.zeros(3, np.bool_)
-    mask_writer(view)(mask)
-    assert view.tolist() == [True, False, True]
-
-
-@pytest.mark.parametrize("mask", [[0.0, -np.inf], [1.0, np.nan], [-1, 1], [np.nan, -0.5]])
-def test_negative_masks_raise(mask) -> None:
-    """Terms to add to logits are 0 for legal actions, and would be inverted."""
-    message = r"action mask: expected 0 for illegal choices and positive numbers for legal ones, got (-inf|nan|-1)$"
-    with pytest.raises(ContractError, match=message):
-        mask_writer(np.zeros(2, np.bool_))(np.array(mask))
-
-
-@pytest.mark.parametrize(
-    ("mask", "got"),
-    [
-        (np.ones(1), r"\(1,\)"),
-        (np.ones((2, 2)), r"\(4,\)"),
-        ({"left": 1}, "dict"),
-        ("10", "str"),
-        (([1], ["a"]), "tuple"),
-    ],
-)
-def test_masks_of_another_size_raise(mask, got) -> None:
-    """A mask has one number for each choice."""
-    with pytest.raises(ContractError, match=rf"action mask: expected shape \(2,\), one entry per choice, got {got}$"):
-        mask_writer(np.zeros(2, np.bool_))(mask)
-
-
-def test_a_mask_after_a_reset_without_one_raises() -> None:
-    """The arrays of the mask are allocated after the first reset."""
-    write = mask_writer(None)
-    write(None)
-    with pytest.raises(ContractError, match="resets have to give one too"):
-        write(np.ones(2))
-
-
-@pytest.mark.parametrize(
     ("reward", "value"),
     [
         (2, 2.0),
@@ -778,56 +719,30 @@ def test_missing_modules_are_found_below_other_errors() -> None:
     assert missing_modules(caught.value) == ["no_such_codec"]
 
 
-@pytest.mark.parametrize(
-    ("space", "plain"),
-    [
-        (spaces.Discrete(3, start=5), spaces.Discrete(3)),
-        (spaces.MultiDiscrete([[2, 3], [4, 5]]), spaces.MultiDiscrete([2, 3, 4, 5])),
-        (spaces.MultiBinary(2), spaces.MultiDiscrete([2, 2])),
-        (spaces.Box(-1.0, 0.1, (2, 1), np.float64), spaces.Box(-1.0, 0.1, (2,), np.float32)),
-    ],
-)
-def test_plain_action_space(space, plain) -> None:
-    """Roles declare labels from 0, and vectors."""
-    assert plain_action_space(space) == plain
+PREPARED = """
+from toy_bids import Bids
+
+calls = []
 
 
-@pytest.mark.parametrize(
-    ("space", "given", "expected"),
-    [
-        (spaces.Discrete(3), [2], 2),
-        (spaces.Discrete(3, start=5), [2], 7),
-        (spaces.MultiDiscrete([[2, 3], [4, 5]], start=[[1, 0], [0, 0]]), [1, 2, 3, 4], [[2, 2], [3, 4]]),
-        (spaces.MultiBinary(2), [0, 1], [0, 1]),
-        (spaces.Box(-1.0, 1.0, (2, 1), np.float64), [0.5, -0.5], [[0.5], [-0.5]]),
-    ],
-)
-def test_action_reader(space, given, expected) -> None:
-    """The reader returns an action of the library's space."""
-    action = action_reader(space, np.array(given))()
-    assert np.array_equal(action, expected)
-    assert space.contains(action)
+class Prepared(Bids):
+    def prepare(self, seed, scenario):
+        calls.append(("prepare", seed, scenario.name))
+
+    def reset(self, seed, scenario):
+        calls.append(("reset", seed, scenario.name))
+        super().reset(seed, scenario)
+"""
 
 
-def test_action_reader_keeps_within_bounds() -> None:
-    """A float32 just above a float64 bound is clipped."""
-    space = spaces.Box(-1.0, 0.1, (1,), np.float64)
-    assert action_reader(space, plain_action_space(space).high)().item() == 0.1
-
-
-@pytest.mark.parametrize("dtype", [np.int8, np.int32, np.int64, np.uint64])
-def test_actions_at_integer_bounds_are_the_bounds(dtype) -> None:
-    """The float32 nearest to a bound may be out of range of the dtype."""
-    ends = np.iinfo(dtype)
-    space = spaces.Box(ends.min, ends.max, (1,), dtype)
-    plain = plain_action_space(space)
-    assert action_reader(space, plain.high)() == ends.max
-    assert action_reader(space, plain.low)() == ends.min
-
-
-def test_actions_between_integers_are_the_nearest() -> None:
-    """They are rounded, not truncated."""
-    space = spaces.Box(-9, 9, (1, 2), np.int8)
-    action = action_reader(space, np.array([2.9, -2.9], np.float32))()
-    assert action.tolist() == [[3, -3]]
-    assert space.contains(action)
+def test_matches_that_start_together_are_prepared_together(tmp_path) -> None:
+    """Before the first of them is reset, with their seeds and scenarios."""
+    (tmp_path / "toy_prepared.py").write_text(PREPARED)
+    with closing(Copies("toy_prepared:Prepared", {}, num_matches=3)) as copies:
+        copies.reset(seeds(4, 5), indices=np.array([0, 2]), scenarios=[Scenario(name="brief"), Scenario()])
+    assert importlib.import_module("toy_prepared").calls == [
+        ("prepare", 4, "brief"),
+        ("prepare", 5, "default"),
+        ("reset", 4, "brief"),
+        ("reset", 5, "default"),
+    ]

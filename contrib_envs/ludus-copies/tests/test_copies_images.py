@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 from ludus.spaces import leaf_spaces
-from ludus_copies import image_notes, observation_writer, plain_observation_space
+from ludus_copies import observation_notes, observation_writer, plain_observation_space
 
 
 def box(*shape, low=0, high=255, dtype=np.uint8):
@@ -43,7 +43,7 @@ def test_shapes(shape, channels, observed):
 def test_other_numbers_than_bytes_are_no_pixels(space):
     """Matrices and four-dimensional Boxes of other numbers do not change."""
     assert plain_observation_space(space) is space
-    assert image_notes(space) == []
+    assert observation_notes(space) == []
 
 
 def written(space, observation, **options):
@@ -97,7 +97,7 @@ def test_leaves_of_dicts_are_converted_and_noted():
         "hand.1": (16, 16, 1),
         "map": (9, 9, 5),
     }
-    assert image_notes(space) == [
+    assert observation_notes(space) == [
         "image eye [4, 42, 42]: channels, height, width; observed as [42, 42, 4]",
         "image hand.1 [16, 16]: height, width; observed as [16, 16, 1]",
         "image map [9, 9, 5]: height, width, channels",

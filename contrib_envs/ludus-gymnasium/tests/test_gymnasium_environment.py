@@ -348,7 +348,9 @@ def test_wrappers_that_write_files_are_refused(make, tmp_path) -> None:
     """A run writes in its own folder only."""
     folder = tmp_path / "videos"
     wrapper = {"path": "gymnasium.wrappers:RecordVideo", "options": {"video_folder": str(folder)}}
-    with pytest.raises(ConfigError, match=r"wrappers: 'gymnasium\.wrappers:RecordVideo' writes files"):
+    with pytest.raises(
+        ConfigError, match=r"wrappers: 'gymnasium\.wrappers:RecordVideo. writes files to the place in .video_folder."
+    ):
         make("CartPole-v1", options={"render_mode": "rgb_array"}, wrappers=[wrapper])
     assert not folder.exists()
 

@@ -184,3 +184,15 @@ def test_a_run_resumes_with_the_same_game_only(folder, key, was, now):
     result = subprocess.run(command, check=False, capture_output=True, text=True)
     assert result.returncode == 1
     assert f"--set environment.openspiel.{key}: was {was!r}, got {now!r}: " in result.stderr
+
+
+def test_general_sum_games_are_compared_by_returns_with_a_baseline(tmp_path):
+    """Random play meets itself at the end, so that a gain over it is known: in the prisoner's dilemma 1.5 or less."""
+    text = RUN.replace("kuhn_poker", "matrix_pd").replace("openspiel-cfr", "random").replace("cfr", "random")
+    folder = train(tmp_path, text.replace("final_matches = 0", "final_matches = 100"))
+    command = [sys.executable, "-m", "ludus", "report", str(folder), "--json"]
+    report = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    (row,) = [row for row in report["players"]["main"]["returns"] if row["against"] == "random"]
+    assert row["gain"]["over"] == "random"
+    assert 0 < row["gain"]["mean"] < 1.5 + 0.8  # four standard errors
+    assert report["rule"] == "the team with the highest mean return of its seats wins"

@@ -199,8 +199,8 @@ def test_intermediate_returns_are_rewards():
 
 
 def test_a_single_player_wins_with_points():
-    """Alone, a positive return is a win."""
-    env = make("2048")
+    """Alone, a positive return is a win if outcomes are what counts."""
+    env = make("2048", score="outcome")
     tick = env.reset(seeds(3))
     total = 0.0
     while not tick.terminated[0]:
@@ -393,3 +393,40 @@ def test_files_below_the_current_folder_are_read(tmp_path, monkeypatch):
     (tmp_path / "games" / "coins.nfg").write_text('NFG 1 R "coins" { "a" "b" } { 2 2 } 1 -1 -1 1 -1 1 1 -1\n')
     monkeypatch.chdir(tmp_path)
     assert load_game("nfg_game(filename=games/coins.nfg)").num_players() == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "teams", "score"),
+    [
+        ("liars_dice", 2, "outcome"),
+        ("goofspiel(num_cards=3)", 2, "outcome"),
+        ("hex(board_size=3)", 2, "outcome"),
+        ("go(board_size=5)", 2, "outcome"),
+        ("leduc_poker(players=3)", 3, "outcome"),
+        ("matrix_pd", 2, "return"),
+        ("bargaining", 2, "return"),
+        ("tiny_hanabi", 1, "return"),
+        ("catch", 1, "return"),
+    ],
+)
+def test_utilities_decide_what_measures_participants(name, teams, score):
+    """Outcomes in games of constant sum; players that are paid the same are a team."""
+    spec = make(name).spec
+    assert (spec.num_teams, spec.score) == (teams, score)
+
+
+def test_a_team_of_players_plays_together():
+    """All get the same reward, and no match is won."""
+    env = make("tiny_hanabi")
+    assert [seat.team for seat in env.spec.seats] == [0, 0]
+    *_, reward, outcome = play_randomly(env, seeds(1), 0, 3)
+    assert (reward[..., 0] == reward[..., 1]).all()
+    assert outcome[-1].tolist() == [[0.5]]
+
+
+def test_outcomes_may_measure_any_game():
+    """The option overrides what the utilities suggest; a single team then wins with a positive return."""
+    env = make("catch", score="outcome")
+    assert (env.spec.score, env.spec.outcome_rule) == ("outcome", "a positive return wins")
+    *_, reward, outcome = play_randomly(env, seeds(1), 0, 30)
+    assert outcome[-1].tolist() == [[float(reward.sum() > 0)]]

@@ -390,6 +390,11 @@ def test_seed_reaches_the_environment(make) -> None:
         ({"id": CHASE, "outcome": "os:system"}, "outcome: 'os:system' is no function of a game"),
         ({"id": CHASE, "outcome": "shutil:rmtree"}, "outcome: 'shutil:rmtree' is no function of a game"),
         ({"id": CHASE, "wrappers": ["subprocess:run"]}, "wrappers: 'subprocess:run' is no wrapper; expected a class"),
+        ({"id": CHASE, "wrappers": ["pettingzoo.utils.wrappers:RecordVideoParallel"]}, "writes files .*'video_folder'"),
+        (
+            {"id": CHASE, "wrappers": [{"path": "pettingzoo.utils.save_observation:save_observation"}]},
+            "writes files to the place in 'save_dir'",
+        ),
         (
             {"id": CHASE, "wrappers": ["toy_chase:Chase"]},
             "wrappers: cannot wrap 'toy_chase:Chase' in 'toy_chase:Chase'",

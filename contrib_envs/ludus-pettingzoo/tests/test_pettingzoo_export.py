@@ -8,6 +8,7 @@ import warnings
 import numpy as np
 import pytest
 from ludus.errors import ContractError
+from ludus.rendering import enable_rendering
 from ludus_pettingzoo.config import PettingZooConfig
 from ludus_pettingzoo.environment import make_environment
 from ludus_pettingzoo.export import to_aec, to_parallel
@@ -164,8 +165,32 @@ def test_text_rendering() -> None:
     """A game that people can play renders as text."""
     env = to_aec(make_board("tictactoe"))
     env.reset(seed=0)
-    assert env.metadata["render_modes"] == ["ansi"]
+    assert (env.metadata["render_modes"], env.render_mode) == (["ansi", "rgb_array"], "ansi")
     assert isinstance(env.render(), str)
+
+
+@pytest.mark.parametrize("convert", [to_aec, to_parallel])
+def test_image_rendering(convert) -> None:
+    """Scenes are drawn, and images of other libraries are passed on."""
+    options = importlib.import_module("ludus_pong2p.config").Pong2pConfig()
+    pong = importlib.import_module("ludus_pong2p.environment").Pong2p(options, num_matches=1)
+    with enable_rendering():
+        rps = make("classic/rps_v2")
+    assert convert(rps).render_mode == "rgb_array"  # it has no text
+    for env in (convert(game, render_mode="rgb_array") for game in (pong, rps)):
+        env.reset(seed=0)
+        image = env.render()
+        assert (image.dtype, image.ndim, image.shape[2]) == (np.uint8, 3, 3)
+        assert np.unique(image).size > 1
+
+
+def test_the_render_mode_can_be_chosen() -> None:
+    """Also for games that have text; others than those that the environment offers are refused."""
+    env = to_aec(make_board("tictactoe"), render_mode="rgb_array")
+    env.reset(seed=0)
+    assert env.render().ndim == 3
+    with pytest.raises(ContractError, match="no render mode 'human'; it has ansi and rgb_array"):
+        to_aec(make_board("tictactoe"), render_mode="human")
 
 
 def test_nothing_to_render() -> None:

@@ -22,7 +22,7 @@ BOX = spaces.Box(0, 1, (2,), np.float32)
 SPACES = {
     "text": spaces.Text(5),
     "graph": spaces.Graph(BOX, None),
-    "sequence": spaces.Dict({"near": spaces.Sequence(BOX)}),
+    "sequence": spaces.Dict({"near": spaces.Sequence(spaces.Text(5))}),
     "empty": spaces.Box(0, 1, (0,)),
     "foreign": "Box(2,)",
     "numbered": spaces.Dict({0: BOX, 1: spaces.Dict({2: spaces.Discrete(3)})}),
@@ -52,7 +52,9 @@ class Odd(ParallelEnv):
         return SPACES.get(self.change, BOX)
 
     def action_space(self, agent):
-        return spaces.Tuple([spaces.Discrete(2)]) if self.change == "tuple action" else spaces.Discrete(2)
+        if self.change == "text action":
+            return spaces.Tuple([spaces.Discrete(2), spaces.Text(5)])
+        return spaces.Discrete(2)
 
     def look(self, agent):
         numbers = np.full(2, self.now / 3, np.float32)
@@ -319,10 +321,10 @@ GAME = "game 'toy_odd:Odd'"
         ("large", f"{GAME}, agent 'red': reward: expected a finite number in the range of float32, got 1e\\+300"),
         ("text", f"{GAME}: agent 'red': observation leaf 'obs' is a Text space"),
         ("graph", f"{GAME}: agent 'red': observation leaf 'obs' is a Graph space"),
-        ("sequence", f"{GAME}: agent 'red': observation leaf 'near' is a Sequence space"),
+        ("sequence", f"{GAME}: agent 'red': observation leaf 'near' is a Sequence of Text spaces"),
         ("empty", f"{GAME}: agent 'red': observation space .* holds no numbers"),
         ("foreign", f"{GAME}: agent 'red': observation_space returned builtins.str; expected a space of gymnasium"),
-        ("tuple action", f"{GAME}: agent 'red': action space Tuple is not supported"),
+        ("text action", f"{GAME}: agent 'red': part '1' of the action space, a Text, is not supported; use"),
         ("two", rf"{GAME}, agent 'red': reward: expected one number, got float64 \(2,\)"),
         ("discrete", f"{GAME}, agent 'red': observation leaf 'obs': expected 0 to 2, got 3"),
         ("text observation", f"{GAME}, agent 'red': observation leaf 'obs': expected float32 .* got str"),
@@ -422,3 +424,63 @@ def test_missing_packages_are_named(make, tmp_path, id, message) -> None:
     )
     with pytest.raises(ConfigError, match=message):
         make("", id=id)
+
+
+VARYING = '''
+"""Three agents play six ticks; agent c enters late, or ends and returns."""
+
+import numpy as np
+from gymnasium import spaces
+from pettingzoo import ParallelEnv
+
+
+class Varying(ParallelEnv):
+    metadata = {"name": "varying_v0"}
+
+    def __init__(self, change):
+        self.change, self.possible_agents = change, ["a", "b", "c"]
+
+    def observation_space(self, agent):
+        return spaces.Box(0, 1, (1,), np.float32)
+
+    def action_space(self, agent):
+        return spaces.Discrete(2)
+
+    def reset(self, seed=None, options=None):
+        self.now = 0
+        self.agents = ["a", "b"] if self.change == "enters" else list(self.possible_agents)
+        return {agent: np.zeros(1, np.float32) for agent in self.agents}, {agent: {} for agent in self.agents}
+
+    def step(self, actions):
+        assert set(actions) == set(self.agents)
+        self.now += 1
+        over = {agent: self.now == 6 or (agent == "c" and self.now == 2) for agent in self.agents}
+        if self.change == "enters":
+            over = dict.fromkeys(self.agents, self.now == 6)
+        agents = [agent for agent in self.agents if not over[agent]]
+        agents += ["c"] if self.now == 4 and "c" not in agents else []
+        seen = dict.fromkeys([*self.agents, *agents])
+        rewards = {agent: float(agent in self.agents) for agent in seen}
+        self.agents = agents
+        observations = {agent: np.full(1, self.now / 6, np.float32) for agent in seen}
+        flags = {agent: over.get(agent, False) for agent in seen}
+        return observations, rewards, flags, dict.fromkeys(seen, False), {agent: {} for agent in seen}
+'''
+
+
+def test_agents_may_enter_during_a_match(make, tmp_path) -> None:
+    """They act from then on."""
+    (tmp_path / "toy_varying.py").write_text(VARYING, encoding="utf-8")
+    check_environment(lambda num_matches: make("enters", id="toy_varying:Varying", num_matches=num_matches), steps=20)
+
+
+def test_agents_that_return_after_their_end_are_refused(make, tmp_path) -> None:
+    """A seat ends once in a match."""
+    (tmp_path / "toy_varying.py").write_text(VARYING, encoding="utf-8")
+    message = "game 'toy_varying:Varying': agent 'c' is in env.agents again after its end; expected it to end once"
+    env = make("returns", id="toy_varying:Varying")
+    env.reset(np.zeros(1, np.uint64))
+    for _ in range(3):
+        env.step({"player": np.zeros((1, 3, 1), np.int64)})
+    with pytest.raises(ContractError, match=message):
+        env.step({"player": np.zeros((1, 3, 1), np.int64)})

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from ludus import ConfigError, ContractError, Playable, Scenario
 from ludus.agent import EvaluatingAgent, RandomAgent
-from ludus.spaces import action_width, label_sizes
+from ludus.spaces import action_dtype, action_width, label_sizes
 from ludus.testing import check_environment
 from ludus_probes.environment import ROLE
 from ludus_probes.plugin import ludus_register_agents, ludus_register_environments
@@ -42,6 +42,8 @@ OPTIONS = [
     ("targets", {"kinds": 2, "buttons": 1}),
     ("steer", {}),
     ("steer", {"steps": 4, "tolerance": 0.5}),
+    ("aim", {}),
+    ("aim", {"targets": 2, "tolerance": 0.5}),
 ]
 
 
@@ -103,7 +105,7 @@ def test_an_illegal_action_names_match_and_seat(make, start, name):
     player = start(environment)
     before = {leaf: array.copy() for leaf, array in player.observation.items()}
     role = environment.spec.role(ROLE)
-    actions = np.zeros((3, role.num_seats, action_width(role.action_space)), role.action_space.dtype)
+    actions = np.zeros((3, role.num_seats, action_width(role.action_space)), action_dtype(role.action_space))
     if player.action_mask is not None:
         last = label_sizes(role.action_space)[-1]
         actions[:, 0, -1] = player.action_mask[:, 0, -last:].argmax(axis=1)
@@ -128,7 +130,7 @@ def test_perfect_agents_evaluate(make, make_agent, start, name):
     agent.reset(np.arange(5))
     actions, values = agent.act_and_evaluate(observed, **more)
     assert np.array_equal(actions, agent.act(observed, **more))
-    assert actions.dtype == environment.spec.role(ROLE).action_space.dtype
+    assert actions.dtype == action_dtype(environment.spec.role(ROLE).action_space)
     assert values.dtype == np.float32
     assert values.tolist() == [0.0 if name == "steer-perfect" else 1.0] * 5
 
@@ -162,6 +164,7 @@ def test_agents_name_the_environments_they_fit():
         ("team-game", {"offset": -1.0}),
         ("targets", {"kinds": 1}),
         ("steer", {"tolerance": 0.0}),
+        ("aim", {"targets": 1}),
     ],
     ids=str,
 )

@@ -106,6 +106,15 @@ def test_steering_is_learned(make, seed):
 
 
 @three_seeds
+@pytest.mark.parametrize("options", [{}, {"label_objective": "joint"}], ids=str)
+def test_aiming_is_learned(make, seed, options):
+    """Far better than 1/4, a perfect shot at any target, and π/12, a shot at the middle of the right one."""
+    student = Student(make("aim", 512), seed=seed, **options)
+    assert student.score() < 0.15
+    assert student.learn(60).score() > 0.75
+
+
+@three_seeds
 @pytest.mark.parametrize("coupled", [False, True])
 def test_labels_are_learned(make, seed, coupled):
     """Far better than ½, the return without choosing the label."""

@@ -10,6 +10,7 @@ from gymnasium import spaces
 from ludus.errors import PluginError
 from ludus.installed import open_game, open_interfaces
 from ludus.interface import SeatView, Spaces
+from ludus.rendering import Circle
 from ludus.spaces import leaf_spaces
 from ludus.testing import check_environment
 from ludus_soccer.config import SoccerConfig
@@ -164,3 +165,33 @@ def test_missing_libraries_are_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "dm_control.locomotion.soccer", None)
     with pytest.raises(PluginError, match=r"soccer cannot be imported.*pip install \"ludus-soccer\[game\]\""):
         make_game()
+
+
+def test_scenes_show_the_field_from_above(make):
+    """The ball in the away team's goal is at the right end; players and ball lie within the scene."""
+    env = make(team_size=2)
+    env.reset(np.array([4], np.uint64))
+    place_ball(env, "away")
+    scene = env.render_frame(0)
+    *_, ball, score = scene.shapes
+    nets = scene.shapes[:2]
+    assert nets[0].x == pytest.approx(2.0)
+    assert nets[1].x < ball.x < nets[1].x + nets[1].width
+    assert nets[1].y < ball.y < nets[1].y + nets[1].height
+    bodies = [shape for shape in scene.shapes if isinstance(shape, Circle)]
+    assert len(bodies) == 5
+    assert all(0 < body.x < scene.width and 0 < body.y < scene.height for body in bodies)
+    assert score.text == "0 : 0"
+
+
+def test_scenes_show_where_players_look(make):
+    """A player that runs ahead, which is the action -1, moves along its line."""
+    env = make(team_size=1, time_limit_s=5.0)
+    env.reset(np.array([4], np.uint64))
+    simulation = env._games._games[0]._simulation
+    before = simulation.place()
+    for _ in range(12):
+        step(env, (-1.0, 0.0, 0.0))
+    moved = simulation.place().players[0] - before.players[0]
+    assert np.hypot(*moved) > 0.3
+    assert moved @ before.headings[0] / np.hypot(*moved) > 0.99

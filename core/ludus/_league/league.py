@@ -18,6 +18,7 @@ from ludus._league.behaviour import Behaviour
 from ludus._league.matchmaking_state import MatchmakingState
 from ludus._league.participants import anchors_by_side, inherited_weights, live_player, parse, player_sides
 from ludus._league.payoffs import Payoffs
+from ludus._league.return_outcome import ReturnOutcome
 from ludus._league.roster import Roster
 from ludus._store.match_log import RecordedResults
 from ludus._store.store import Player, Store
@@ -51,6 +52,7 @@ class League:
         pools: The members of every pool, oldest first.
         budget: The training budget.
         elapsed_s: Seconds that the run has trained; updated by the coordinator.
+        return_outcome: How the outcomes of matches follow from returns; None where the environment gives outcomes.
         statistics: Returns the statistics of a participant in its evaluation matches.
     """
 
@@ -79,6 +81,7 @@ class League:
         self.pools: dict[str, list[str]] = {}
         self.elapsed_s = store.counters().get("elapsed_s", 0.0)
         self.budget = budget or TrainingBudget()
+        self.return_outcome: ReturnOutcome | None = None
         self._anchors_by_side = anchors_by_side(anchors, seats)
         self._payoffs, self._evaluations = (Payoffs(self._counted, sums=self._anchors_by_side) for _ in range(2))
         self._ratings: RatingTable = _NoRatings()
@@ -160,9 +163,8 @@ class League:
     def payoff(self, participant: str, opponents: Sequence[str], *, evaluated: bool = False) -> np.ndarray:
         """Return ``[n, 3] float64``: wins, draws and losses of `participant` against each opponent.
 
-        For a live participant the counts of its earlier weights (frozen and live) are included, back to its player's
-        last reset; their weight halves with every model. This holds for both sides, so ``payoff(a, [b])`` always
-        mirrors ``payoff(b, [a])``.
+        Of a live participant the counts of its earlier weights are included, back to its player's last reset; their
+        weight halves with every model. This holds for both sides: ``payoff(a, [b])`` mirrors ``payoff(b, [a])``.
         """
         return (self._evaluations if evaluated else self._payoffs).payoff(participant, opponents)
 
@@ -218,10 +220,9 @@ class League:
 
         Raises:
             WireError: The arrays have other shapes, dtypes or ranges.
-            StoreError: The disk failed. The store has dropped all changes since the last commit, so this object must
-                not be used any more.
+            StoreError: The disk failed. This object must not be used any more: the store has dropped changes.
         """
-        recorded = self.store.matches.add_results(arrays)
+        recorded = self.store.matches.add_results(self.return_outcome.apply(arrays) if self.return_outcome else arrays)
         self._behaviour.add(recorded.behaviour)
         for (kind, a, b), count in recorded.payoffs.items():
             self._payoffs.add(a, b, count)

@@ -2,10 +2,12 @@
 
 Some fixtures of the host are also played on the run's host, with the same participants and seeds. Let
 
-    D_j = y_j - y'_j  in [-1, 1]
+    D_j = mean over the matches i of fixture j of (y_ij - y'_ij), in [-1, 1]
 
-be the points of one team in match j on the other host, minus those in the match of the same number on the run's host.
-If the hosts play alike, |E[D_j | past]| <= delta, where delta allows for live weights that differ by a few updates.
+where y_ij are the points of one team in match i on the other host and y'_ij those in the match of the same number on
+the run's host. The two hosts play a fixture with live weights that differ by some updates, and these change the points
+of all its matches together, so that matches of one fixture are not independent: a fixture counts as one observation.
+If the hosts play alike, |E[D_j | past]| <= delta, where delta allows for weights that are older on one of the hosts.
 For a bet lambda in [0, 1 / (1 + delta)) and a sign s = ±1 the wealth
 
     W_n(s, lambda) = prod_{j <= n} (1 + lambda (s D_j - delta))
@@ -29,7 +31,7 @@ ALPHA = 0.01
 #: Mean difference in points that is tolerated: about 20 Elo between equal participants.
 TOLERANCE = 0.03
 #: Sizes of the bets. The best for a mean difference m and variance v is about (m - delta) / v.
-BETS = np.array([0.05, 0.1, 0.2, 0.4])
+BETS = np.array([0.05, 0.1, 0.2, 0.4, 0.8])
 
 _THRESHOLD = -math.log(ALPHA)
 
@@ -38,7 +40,7 @@ def log_growth(differences: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return ``[..., 2 L]``: the logarithm of the factor by which every wealth grows, for both signs of L bets.
 
     Args:
-        differences: ``[..., n]``: D_j of n matches.
+        differences: ``[..., n]``: D_j of n fixtures.
     """
     signed = np.stack([differences, -differences], axis=-2)[..., None, :] - TOLERANCE  # [..., 2, 1, n]
     grown: NDArray[np.float64] = np.log1p(BETS[:, None] * signed).sum(axis=-1)
@@ -60,10 +62,12 @@ class PairedTest:
         views: Names of the views; differences are added under these names.
 
     Attributes:
-        matches: Pairs of matches so far.
+        fixtures: Pairs of fixtures so far.
+        matches: Pairs of matches in them.
     """
 
     views: tuple[str, ...]
+    fixtures: int = field(init=False, default=0)
     matches: int = field(init=False, default=0)
     _log_wealth: dict[str, NDArray[np.float64]] = field(init=False)
     _sums: dict[str, float] = field(init=False)
@@ -73,14 +77,15 @@ class PairedTest:
         self._sums = dict.fromkeys(self.views, 0.0)
 
     def add(self, differences: dict[str, NDArray[np.float64]]) -> None:
-        """Add pairs of matches.
+        """Add a pair of fixtures.
 
         Args:
-            differences: ``[n]`` by view; views that these matches do not concern are left out.
+            differences: ``[n]`` by view: those of its matches. Views that the fixture does not concern are left out.
         """
-        self.matches += max((values.size for values in differences.values()), default=0)
+        self.fixtures += 1
+        self.matches += max(values.size for values in differences.values())
         for view, values in differences.items():
-            self._log_wealth[view] += log_growth(values)
+            self._log_wealth[view] += log_growth(values.mean(keepdims=True))
             self._sums[view] += float(values.sum())
 
     @property

@@ -21,6 +21,7 @@ from attrs import asdict, define, field
 from ludus._league.league import League
 from ludus._store.database import DATABASE, RunInUse, wrap_database_errors
 from ludus._store.durable import make_folder, write_durably
+from ludus._store.foreign_files import check_folder
 from ludus._store.store import Store
 from ludus.errors import RunError, StoreError
 from ludus.matchmaker import PoolChange
@@ -34,7 +35,12 @@ _log = logging.getLogger(__name__)
 
 
 def write_request(run_dir: Path, change: PoolChange) -> Path:
-    """Write a request, and return its file, which is deleted once the change is committed."""
+    """Write a request, and return its file, which is deleted once the change is committed.
+
+    Raises:
+        RunError: A link leads out of the run folder.
+    """
+    check_folder(run_dir)
     folder = run_dir / _FOLDER
     make_folder(folder)
     path = folder / f"{time.time_ns():020d}-{os.getpid()}-{threading.get_native_id()}.json"

@@ -21,6 +21,7 @@ from typing import Any
 from attrs import define, field, frozen
 
 from ludus._messaging.messages import BatchShard, FormGroup, Hello, HelperHeartbeat, Stop
+from ludus._sampling.segment_layout import SegmentLayout
 from ludus.algorithm import GroupTrainer, Trainer, UpdateResult
 from ludus.errors import ContractError, LinkError, WireError
 from ludus.group import Alone
@@ -223,6 +224,7 @@ class HelperWorker:
         trainer: The same as the learner's.
         link: Sends messages.
         clock: Seconds.
+        layout: Layout of the player's segments; a shard with another one is dropped with the group. None: unchecked.
     """
 
     name: str
@@ -230,6 +232,7 @@ class HelperWorker:
     trainer: GroupTrainer
     link: Link
     clock: Callable[[], float]
+    layout: SegmentLayout | None = field(default=None, kw_only=True)
     stopped: bool = field(init=False, default=False)
     drained: bool = field(init=False, default=True)
     count: int = field(init=False, default=0)  # updates
@@ -265,7 +268,7 @@ class HelperWorker:
 
     def _compute(self, shard: BatchShard) -> None:
         try:
-            self._pieces.append(SegmentBatch.from_arrays(dict(shard.arrays)))
+            self._pieces.append(self._checked_batch(shard))
             if not shard.more:
                 batch, self._pieces = SegmentBatch.concatenate(self._pieces), []
                 self.trainer.update(batch.read_only(), progress=shard.progress)
@@ -274,6 +277,18 @@ class HelperWorker:
             _log.warning("%s", error)
             self._leave()
             self._send_heartbeat()
+
+    def _checked_batch(self, shard: BatchShard) -> SegmentBatch:
+        """Return the segments of a message.
+
+        Raises:
+            ContractError: They do not have the layout of the player's segments.
+        """
+        if self.layout is not None:
+            self.layout.check_arrays(shard.arrays)
+        batch = SegmentBatch.from_arrays(dict(shard.arrays))
+        batch.check()
+        return batch
 
     def work(self) -> bool:
         """Send a heartbeat if one is due."""

@@ -10,7 +10,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from attrs import define, field
 from ludus._learning.data_parallel import GroupFormation, HelperPool
 from ludus._learning.intake import SegmentIntake
 from ludus._learning.publisher import PendingReset, Publisher
+from ludus._learning.segment_queue import Sender
 from ludus._learning.state import LearnerOptions, LearnerState
 from ludus._messaging.messages import (
     CheckpointAck,
@@ -40,11 +41,11 @@ from ludus._messaging.refusals import Refusals, RefusedMessage
 from ludus._sampling.segment_layout import SegmentLayout
 from ludus.algorithm import Trainer
 from ludus.errors import ContractError, WireError
-from ludus.launcher import COORDINATOR, Link, SharedMemory, learner_name
+from ludus.launcher import COORDINATOR, Link, SharedMemory, learner_name, sampler_host
 
 _HELLO_INTERVAL_S = 1.0
 _MAX_PROBLEM = 500  # characters of a refused message's problem in a report
-_MAX_FAILED_UPDATES = 3  # in a row; the weights must be broken then
+_MAX_FAILED_UPDATES = 3  # in a row, without data of other hosts; the weights must be broken then
 
 
 @define
@@ -124,6 +125,9 @@ class Learner:
             self._dispatch(peer, message)
         except WireError as error:
             self.refusals.add(peer, str(error))
+        self._report_cut_off()
+
+    def _report_cut_off(self) -> None:
         for refused, problem in self.refusals.take_cut_off().items():
             self.link.send(COORDINATOR, PeerRefused(peer=refused, problem=problem[:_MAX_PROBLEM]))
 
@@ -219,7 +223,7 @@ class Learner:
         """Update the weights from one batch, publish them, and grant credits for the batch.
 
         Raises:
-            ContractError: The trainer has refused several batches in a row.
+            ContractError: The trainer has refused several batches in a row, none of them with data of other hosts.
         """
         state = self.state
         batch, senders = self.intake.take_batch()
@@ -227,7 +231,7 @@ class Learner:
         try:
             result = self._helpers.update(state.trainer, batch, progress=state.progress(self.clock()))
         except ContractError as error:
-            self._record_failed_update(error)
+            self._record_failed_update(error, senders)
         else:
             self._failed_updates = 0
             state.decisions += decisions
@@ -237,9 +241,18 @@ class Learner:
             self._send_heartbeat()
         self.intake.grant_after_update(senders)
 
-    def _record_failed_update(self, error: ContractError) -> None:
-        self._failed_updates += 1
+    def _record_failed_update(self, error: ContractError, senders: Sequence[Sender]) -> None:
+        """Count a failed update against the other hosts of its batch; if there are none, against the weights.
+
+        Raises:
+            ContractError: There were several in a row without data of other hosts.
+        """
         self.state.metrics.drops["dropped_refused"] += 1
+        joined = [sender.worker for sender in senders if sampler_host(sender.worker)]
+        for worker in joined:
+            self.refusals.add(worker, f"a batch with its segments has been refused: {error}")
+        self._report_cut_off()
+        self._failed_updates += not joined
         if self._failed_updates >= _MAX_FAILED_UPDATES:
             raise ContractError(f"player {self.player!r}: {error} — {_MAX_FAILED_UPDATES} updates in a row") from error
 

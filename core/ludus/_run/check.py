@@ -20,7 +20,7 @@ from ludus._plugins.error_wrapping import wrap_errors
 from ludus._plugins.manager import Plugins
 from ludus._run.context import RunContext
 from ludus._run.factories import anchor_roles, learned_role, make, make_matchmaker
-from ludus._run.threads import find_device_problem, memory_bytes
+from ludus._run.threads import find_device_problem
 from ludus._run.worker_factories import make_model_agent, make_player_networks, make_trainer
 from ludus._run.worker_plan import count_samplers
 from ludus._store.model_files import checkpoint_arrays, load_checkpoint
@@ -30,6 +30,7 @@ from ludus.environment import EnvironmentSpec, allocate_tick
 from ludus.errors import ConfigError, LudusError, ModelError, PluginError, WorkerError
 from ludus.launcher import Launcher
 from ludus.matchmaker import rated_anchors
+from ludus.processes import memory_bytes
 
 
 def check_run(run: RunContext, store: Store | None = None) -> None:

@@ -16,7 +16,7 @@ from ludus._run.factories import make_environment
 from ludus._run.metrics import earlier_models
 from ludus._run.worker_factories import make_actor_cache
 from ludus._sampling.evaluation import play_out
-from ludus._sampling.match_engine import logged_results
+from ludus._sampling.match_engine import reported_results
 from ludus._sampling.opponents import ActorCache
 from ludus.environment import Environment
 from ludus.errors import DamagedFileError
@@ -26,6 +26,7 @@ from ludus.signals import StopRequested
 
 _REASON = "final evaluation"
 _PROGRESS_INTERVAL_S = 30.0
+_DEFAULT_MINUTES = 10.0
 _LIMIT_HINT = "as the time is over; evaluation.final_minutes limits the time of all final matches"
 
 
@@ -35,8 +36,8 @@ def play_final_evaluation(
     """Play the final matches on paired seeds, from every seat, and commit their results.
 
     A model plays in one team; its opponent fills all others that it can. In a game of one team every participant plays
-    alone. Where the teams have different roles, the anchor ``random``, else the first one, plays the same matches in
-    every role: the baseline of the models' scores. No environment is made if there is nothing to play.
+    alone. Where the teams have different roles, or returns are the score, the anchor ``random``, else the first one,
+    plays the same matches in every role: the baseline of the models. No environment is made if nothing is to be played.
 
     The pairs share the time of ``evaluation.final_minutes``. Of a pair that needs more, the matches count up to the
     first one that has not ended, so that short matches are not preferred.
@@ -47,7 +48,10 @@ def play_final_evaluation(
         stop: Called before every tick; a true value ends the evaluation, and drops the matches of the current pair.
         print_line: Prints one line for the user.
     """
-    league, limit_s = coordinator.league, 60 * run.config.evaluation.final_minutes
+    league, limit_s = (
+        coordinator.league,
+        60 * limit_minutes(run.config.evaluation.final_minutes, run.config.run.minutes),
+    )
     final = _FinalMatches(run, coordinator, stop, print_line, end_s=time.monotonic() + (limit_s or math.inf))
     while (pairs := _pairs_to_play(league, final.matches_per_fixture)) and not stop():
         try:
@@ -58,6 +62,11 @@ def play_final_evaluation(
             coordinator.commit()
         else:
             return
+
+
+def limit_minutes(final_minutes: float | None, run_minutes: float) -> float:
+    """Return the minutes that all final matches may take, 0 for no limit, from the options of both names."""
+    return min(_DEFAULT_MINUTES, run_minutes or math.inf) if final_minutes is None else final_minutes
 
 
 @define
@@ -122,7 +131,8 @@ class _FinalMatches:
         if self.stop() and not results:  # the fixtures are not committed either
             return
         if results:
-            league.record(logged_results(results, kind="eval"))
+            returned = self.run.spec.compares_returns
+            league.record(reported_results(results, kind="eval", with_returns=returned))
         played = results["number"].size if results else 0
         if played < self._matches:
             self.print_line(f"{subject}: {played} of {self._matches} matches count, {_LIMIT_HINT}")
@@ -185,7 +195,7 @@ def _share_team(league: League, one: str, other: str) -> bool:
 
 
 def _final_pairs(league: League, matches: int) -> Iterator[tuple[str, str]]:
-    """Yield every newest model with its opponents, and where sides differ the baseline of every side.
+    """Yield every newest model with its opponents, and the baseline of every side where sides differ or returns count.
 
     In a game of one team, yield every participant without an opponent. A baseline that is known from as many evaluation
     matches is left out: anchors do not change.
@@ -194,15 +204,20 @@ def _final_pairs(league: League, matches: int) -> Iterator[tuple[str, str]]:
         yield from ((name, "") for name in _alone(league))
         return
     for player in league.players.values():
-        for opponent in _final_opponents(player, league.anchors):
+        for opponent in _final_opponents(league, player):
             yield player.models[-1], opponent
-    if league.rated_anchors != league.anchors:
-        references: dict[str, str] = {}  # by side
-        for name in sorted(league.rated_anchors, key=lambda name: not name.endswith("=random")):
-            references.setdefault(name.rpartition("=")[0], name)
-        for reference in references.values():
-            played = league.payoff(reference, league.anchors, evaluated=True).sum(axis=1)
-            yield from ((reference, anchor) for anchor, n in zip(league.anchors, played, strict=True) if n < matches)
+    if league.rated_anchors != league.anchors or league.return_outcome is not None:
+        yield from _baseline_pairs(league, matches)
+
+
+def _baseline_pairs(league: League, matches: int) -> Iterator[tuple[str, str]]:
+    """Yield the reference anchor of every side with all anchors."""
+    references: dict[str, str] = {}  # by side
+    for name in sorted(league.rated_anchors, key=lambda name: name.rpartition("=")[2] != "random"):
+        references.setdefault(name.rpartition("=")[0], name)
+    for reference in references.values():
+        played = league.payoff(reference, league.anchors, evaluated=True).sum(axis=1)
+        yield from ((reference, anchor) for anchor, n in zip(league.anchors, played, strict=True) if n < matches)
 
 
 def _alone(league: League) -> Iterator[str]:
@@ -212,8 +227,11 @@ def _alone(league: League) -> Iterator[str]:
     yield from league.anchors
 
 
-def _final_opponents(player: PlayerView, anchors: Sequence[str]) -> Sequence[str]:
-    """Return the anchors and, if the player can play any team, some of its earlier models."""
+def _final_opponents(league: League, player: PlayerView) -> Sequence[str]:
+    """Return the anchors, and some earlier models of the player, or the newest models of the other sides."""
     if not player.models:
         return ()
-    return (*anchors, *(earlier_models(player.models) if player.team is None else ()))
+    if player.team is None:
+        return (*league.anchors, *earlier_models(player.models))
+    rivals = (view.models[-1] for view in league.players.values() if view.models and view.team != player.team)
+    return (*league.anchors, *rivals)

@@ -109,7 +109,8 @@ def play_matches(
 
     Returns:
         For each seating arrays over its matches: ``ticks [n] int32``, ``outcome [n, teams] float32`` and
-        ``returns [n, seats] float32``, the sum of each seat's rewards.
+        ``returns [n, seats] float32``, the sum of each seat's rewards; and ``"statistic/ROLE/NAME" [n, S] float32``,
+        the statistics of the seats of each role.
     """
     rng, seats = np.random.default_rng(seed), tuple(map(str, range(len(environment.spec.seats))))
     actors = {id(agent): make_agent_actor(agent, rng) for seating in seatings for agent in seating}

@@ -234,12 +234,20 @@ class MatchEngine:
         close_environment(self.environment)
 
 
-def logged_results(results: Mapping[str, np.ndarray], *, kind: str) -> dict[str, np.ndarray]:
-    """Return the results that the match log keeps: no returns, no reward parts, and statistics of evaluations only.
+def reported_results(
+    results: Mapping[str, np.ndarray], *, kind: str, with_returns: bool = False
+) -> dict[str, np.ndarray]:
+    """Return the results that the coordinator reads: no reward parts, and statistics of evaluations only.
 
     Args:
         results: See `MatchEngine.on_results`.
         kind: ``"train"`` or ``"eval"``.
+        with_returns: Whether the outcome of a match follows from the returns of all seats, which are kept then.
     """
-    dropped = ("returns", "part/", "player/", *(() if kind == "eval" else ("statistic/",)))
+    dropped = (
+        "part/",
+        "player/",
+        *(() if with_returns else ("returns",)),
+        *(() if kind == "eval" else ("statistic/",)),
+    )
     return {name: array for name, array in results.items() if not name.startswith(dropped)}

@@ -15,8 +15,10 @@ from attrs import define, field
 
 from ludus._league.participants import parse
 from ludus._messaging.messages import Credit, DamagedModel, Fixtures, Hello, MetricsReport, ResultsAck, Stop
+from ludus._messaging.permissions import check_owner
 from ludus._sampling.actors import LiveActor, PolicyActor
 from ludus._sampling.channels import FixtureRequests, LearnerChannel, ResultReports, SamplerMetrics
+from ludus._sampling.fixture_checks import check_fixture
 from ludus._sampling.match_engine import MatchEngine
 from ludus._sampling.opponents import ActorCache
 from ludus._sampling.seats import Actor
@@ -65,7 +67,7 @@ class Sampler:
         self.channels = {player: LearnerChannel(actor, self.link, self.memory) for player, actor in self.live.items()}
         if not self.opponents_learn:
             self._unrecorded = {player: actor.without_recording() for player, actor in self.live.items()}
-        self._metrics = SamplerMetrics(self.kind)
+        self._metrics = SamplerMetrics(self.kind, sends_returns=self.environment.spec.compares_returns)
         self.reports = ResultReports(self.link, self.clock, self._metrics)
         self.engine = MatchEngine(
             environment=self.environment,
@@ -84,12 +86,19 @@ class Sampler:
         for channel in self.channels.values():
             channel.send_hello()
 
-    def handle(self, peer: str, message: Any) -> None:  # noqa: ARG002
-        """Process one message."""
+    def handle(self, peer: str, message: Any) -> None:
+        """Process one message.
+
+        Raises:
+            WireError: A learner sends what is not of its player, or the coordinator a fixture that cannot be played.
+        """
+        check_owner(peer, self.name, message)
         match message:
             case Fixtures():
+                for fixture in message.fixtures:
+                    check_fixture(fixture, self.environment.spec, players=self.live)
                 self.requests.receive(message.fixtures)
-            case Credit():
+            case Credit() if message.player in self.channels:
                 self.channels[message.player].receive_credit(message)
             case ResultsAck():
                 self.reports.acknowledge(message.report)

@@ -93,13 +93,16 @@ class SegmentLayout:
             raise ContractError(f"segments: expected {wanted} as {name[:64]!r}, got {got}")
 
     def _check_actions(self, action: np.ndarray) -> None:
-        if not self.labels and not np.isfinite(action).all():
+        has_reals = action.dtype.kind == "f"
+        if has_reals and not np.isfinite(action).all():
             raise ContractError("segments: an action is not finite")
         # one label at a time: NumPy reduces a long last axis slowly
         for label, size in enumerate(self.labels):
             low, high = action[..., label].min(), action[..., label].max()
             if low < 0 or high >= size:
                 raise ContractError(f"segments: expected label {label} of actions in [0, {size - 1}], got {low}…{high}")
+            if has_reals and np.any(action[..., label] % 1):
+                raise ContractError(f"segments: expected whole numbers as label {label} of actions")
 
 
 _MARKS: Shapes = {

@@ -14,7 +14,7 @@ from ludus.component import Component
 from ludus.environment import Environment, EnvironmentSpec, Playable, Role, RoleTick
 from ludus.errors import ContractError
 from ludus.rendering import Renderable, Scene, check_frame, scene_from_json, scene_to_json
-from ludus.spaces import label_sizes
+from ludus.spaces import label_sizes, real_box
 from ludus.testing._errors import fail_environment, rejects
 from ludus.testing._rollout import Actions, Rollout, copy_tick, environment_factory
 from ludus.testing._rollout_checks import SEQUENCES, EnvironmentFactory, RolloutChecks, same_indices
@@ -96,9 +96,10 @@ def _check_frames(spec: EnvironmentSpec, environment: Renderable) -> None:
 
 
 def _check_action_names(spec: EnvironmentSpec, environment: Playable, role: Role) -> None:
-    sizes = label_sizes(role.action_space)
+    sizes, box = label_sizes(role.action_space), real_box(role.action_space)
+    reals = [] if box is None else np.clip(0.0, box.low, box.high).tolist()
     for number in range(max(sizes, default=0)):
-        action = [number % size for size in sizes]
+        action = [*(number % size for size in sizes), *reals]
         text = environment.action_name(role.name, np.array(action))
         if environment.parse_action(role.name, text).tolist() != action:
             problem = f"parse_action does not parse {text!r}, the name of action {action}"

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from attrs import frozen
 
-from ludus._run.threads import memory_bytes
 from ludus.errors import ConfigError
+from ludus.processes import memory_bytes
 from ludus.spaces import action_width, label_sizes, leaf_spaces
 from ludus.testing._finding import Finding
 

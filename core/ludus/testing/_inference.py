@@ -12,7 +12,7 @@ from attrs import frozen
 from ludus.environment import Leaves, Role
 from ludus.errors import ModelError, UnsupportedNetwork
 from ludus.inference import Eager, Inference, Outputs, Span
-from ludus.network import NetworkRequest, get_weights
+from ludus.network import NetworkRequest, RecurrentNetwork, get_weights
 from ludus.spaces import leaf_spaces
 from ludus.testing._errors import expect_type, rejects, require, require_array
 from ludus.testing._synthetic import check_roles, random_leaves
@@ -73,15 +73,29 @@ class _Case:
         return observation, privileged
 
     def compare(self, observation: Leaves, privileged: Leaves, spans: Sequence[Span], expected: Sequence[int]) -> None:
-        """Compare a run with torch; `expected` has the index of the module of each span."""
-        found = expect_type(
-            Outputs, self.inference.run(observation, privileged=privileged, state={}, spans=spans), "run"
-        )
-        require(not found.state, "run returned a state for a network without a state")
-        for index, (start, stop) in zip(expected, _bounds(observation, spans), strict=True):
-            part = [{name: leaf[start:stop] for name, leaf in group.items()} for group in (observation, privileged)]
-            eager = Eager(self.modules[index], self.request).run(part[0], privileged=part[1], state={})
-            _require_equal(found.heads, eager.heads, slice(start, stop))
+        """Compare a run with torch, two steps of a recurrent network; `expected` has the module of each span."""
+        bounds = _bounds(observation, spans)
+        state = _initial_state(self.modules[0], bounds[-1][1])
+        for _ in range(2 if state else 1):
+            found = expect_type(
+                Outputs, self.inference.run(observation, privileged=privileged, state=state, spans=spans), "run"
+            )
+            names, given = sorted(found.state), sorted(state)
+            require(names == given, f"run returned a state with leaves {names}, expected {given}")
+            for index, (start, stop) in zip(expected, bounds, strict=True):
+                parts = [
+                    {name: leaf[start:stop] for name, leaf in group.items()}
+                    for group in (observation, privileged, state)
+                ]
+                eager = Eager(self.modules[index], self.request).run(parts[0], privileged=parts[1], state=parts[2])
+                _require_equal("head", found.heads, eager.heads, slice(start, stop))
+                _require_equal("state", found.state, eager.state, slice(start, stop))
+            state = {name: leaf.copy() for name, leaf in found.state.items()}
+
+
+def _initial_state(module: nn.Module, rows: int) -> Leaves:
+    state = module.initial_state(rows) if isinstance(module, RecurrentNetwork) else {}
+    return {name: leaf.numpy() for name, leaf in state.items()}
 
 
 def _bounds(observation: Leaves, spans: Sequence[Span]) -> list[tuple[int, int]]:
@@ -89,13 +103,13 @@ def _bounds(observation: Leaves, spans: Sequence[Span]) -> list[tuple[int, int]]
     return [(span.start, span.stop) for span in spans] or [(0, rows)]
 
 
-def _require_equal(found: Mapping[str, np.ndarray], expected: Mapping[str, np.ndarray], rows: slice) -> None:
-    require(found.keys() == expected.keys(), f"run returned heads {sorted(found)}, expected {sorted(expected)}")
+def _require_equal(kind: str, found: Mapping[str, np.ndarray], expected: Mapping[str, np.ndarray], rows: slice) -> None:
+    require(found.keys() == expected.keys(), f"run returned {kind}s {sorted(found)}, expected {sorted(expected)}")
     for name, array in expected.items():
         part = found[name][rows]
-        require_array(f"head {name!r}", part, array.shape, np.float32)
+        require_array(f"{kind} {name!r}", part, array.shape, np.float32)
         error = float(np.abs(part - array).max(initial=0))
-        require(error <= _TOLERANCE, f"head {name!r} differs from torch by {error:.1e}, more than {_TOLERANCE}")
+        require(error <= _TOLERANCE, f"{kind} {name!r} differs from torch by {error:.1e}, more than {_TOLERANCE}")
 
 
 def _check_rows(case: _Case) -> None:

@@ -165,15 +165,22 @@ def _settings(config: RunConfig, player: PlayerConfig, rate: float, *, batch: in
         yield f"{algorithm}.epochs = 6"
     segment = getattr(options, "segment_decisions", 0)
     if segment and seats * segment * config.sampling.matches > smaller:
-        shorter = min(segment, max(16, smaller // (4 * seats)))
-        if shorter < segment:
-            yield f"{algorithm}.segment_decisions = {shorter}"
-        yield f"sampling.matches = {max(1, smaller // (seats * shorter))}"
+        yield from _smaller_blocks(algorithm, segment, smaller, seats=seats)
     if player.freeze_every_decisions > 2 * rate * _FREEZE_S:
         yield f"{table}.freeze_every_decisions = {max(smaller, _round(rate * _FREEZE_S))}"
+    if config.evaluation.enabled and not config.evaluation.share:
+        yield "evaluation.share = 0.1"
     if _PRESET in presets_of(type(options) if attrs.has(type(options)) else None):
         yield f'or {algorithm}.preset = "{_PRESET}"'
     yield "or more run.workers"
+
+
+def _smaller_blocks(algorithm: str, segment: int, batch: int, *, seats: int) -> Iterator[str]:
+    """Yield the options by which all matches of a sampler fill at most a batch with their segments."""
+    shorter = min(segment, max(16, batch // (4 * seats)))
+    if shorter < segment:
+        yield f"{algorithm}.segment_decisions = {shorter}"
+    yield f"sampling.matches = {max(1, batch // (seats * shorter))}"
 
 
 def _round(value: float) -> int:

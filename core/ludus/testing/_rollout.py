@@ -22,7 +22,7 @@ from ludus import _seeding
 from ludus.component import Component
 from ludus.environment import Environment, EnvironmentSpec, Role, Scenario, Tick
 from ludus.errors import ContractError
-from ludus.spaces import action_width, label_sizes, random_actions
+from ludus.spaces import action_dtype, action_width, label_sizes, random_actions
 
 Actions: TypeAlias = "dict[str, np.ndarray]"
 #: Copies of all defined arrays of a tick: ``{"player reward": [B, S], "terminated": [B], …}``.
@@ -72,12 +72,11 @@ class SeededActions:
 
     def _idle_actions(self, role: Role, num_matches: int) -> np.ndarray:
         shape = (num_matches, role.num_seats, action_width(role.action_space))
-        sizes = label_sizes(role.action_space)
-        if not sizes:
-            return np.full(shape, 1e6 if self.fill_idle else 0.0, np.float32)
-        actions = np.zeros(shape, np.int64)
+        actions = np.zeros(shape, action_dtype(role.action_space))
         if self.fill_idle:
-            actions[:] = np.array(sizes) - 1
+            sizes = label_sizes(role.action_space)
+            actions[..., : len(sizes)] = np.array(sizes) - 1
+            actions[..., len(sizes) :] = 1e6
         return actions
 
 

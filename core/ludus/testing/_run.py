@@ -61,7 +61,7 @@ def check_run(path: str | Path, *, overrides: Sequence[str] = (), plugins: Plugi
     try:
         config = load_config(path, overrides=overrides, plugins=plugins)
     except ConfigError as error:
-        yield from (Finding("fail", "configuration", problem) for problem in error.problems)
+        yield from _failures("configuration", error, error.problems)
         return
     yield Finding("ok", "configuration", f"{_count(config.players, 'player')}, {_count(config.anchors, 'anchor')}")
     if problem := find_unused_schedules(config):
@@ -70,7 +70,7 @@ def check_run(path: str | Path, *, overrides: Sequence[str] = (), plugins: Plugi
     try:
         environment = make_environment(config.environment, min(NUM_MATCHES, config.sampling.matches))
     except LudusError as error:
-        yield Finding("fail", subject, str(error))
+        yield from _failures(subject, error, [str(error)])
         return
     try:
         yield from _findings(subject, check_run_environment(environment, config.run.seed))
@@ -86,7 +86,7 @@ def _check_components(context: RunContext, environment: Environment) -> Iterator
     try:
         check_options(context)
     except LudusError as error:
-        yield from (Finding("fail", "configuration", problem) for problem in str(error).splitlines())
+        yield from _failures("configuration", error, str(error).splitlines())
         return
     for player in config.players.values():
         yield from _findings(f"player {player.name}", check_player(player, environment, context))
@@ -107,10 +107,15 @@ def _findings(subject: str, lines: Iterator[str] | Iterator[str | Finding]) -> I
             yield Finding("ok", subject, line) if isinstance(line, str) else line
     except (KeyboardInterrupt, GeneratorExit):
         raise
-    except BaseException as error:
-        if os.environ.get("LUDUS_DEBUG"):
-            raise
-        yield Finding("fail", subject, format_error(error))
+    except BaseException as error:  # noqa: BLE001 - plugins raise errors of any kind
+        yield from _failures(subject, error, [format_error(error)])
+
+
+def _failures(subject: str, error: BaseException, problems: Sequence[str]) -> Iterator[Finding]:
+    """Yield a failed finding for each problem; raise the error itself if LUDUS_DEBUG is set."""
+    if os.environ.get("LUDUS_DEBUG"):
+        raise error
+    yield from (Finding("fail", subject, problem) for problem in problems)
 
 
 def _check_plugins(plugins: Plugins) -> Iterator[Finding]:
@@ -141,6 +146,7 @@ def check_matchmaking(context: RunContext, environment: Environment) -> Iterator
     yield from _check_matchmakers(context, environment, leagues, rng)
     _check_evaluation(context, leagues, rng)
     yield from _check_rules(context, leagues, rng)
+    yield from _find_idle_rules(context)
     yield _check_rating(context, environment, leagues[0])
 
 
@@ -229,6 +235,13 @@ def _check_rules(
     for player, source in starts:
         if player != source:
             yield _check_transfer(context, player, source)
+
+
+def _find_idle_rules(context: RunContext) -> Iterator[Finding]:
+    """Yield a warning for every rule in a game of one team."""
+    if context.spec.num_teams == 1:
+        text = "a game of one team has no wins, so a rule that reads win rates changes nothing; expected none"
+        yield from (Finding("warn", f"rule {rule.name}", text) for rule in context.config.league.rules)
 
 
 def _check_transfer(context: RunContext, player: str, source: str) -> Finding:

@@ -9,8 +9,10 @@ from functools import partial
 import numpy as np
 from attrs import field, frozen
 
+from ludus._league.return_outcome import PLAIN_RULE, RELATIVE_RULE
 from ludus._seeding import match_seeds
 from ludus.environment import Environment, Tick
+from ludus.matchmaker import team_sides
 from ludus.testing._builtin_bots import bot_scenarios
 from ludus.testing._finding import Finding
 from ludus.testing._match_results import MatchResults
@@ -45,7 +47,9 @@ def check_run_environment(environment: Environment, seed: int) -> Iterator[str |
     )
     for role in spec.roles:
         yield f"role {role.name} {describe_spaces(role)}"
-    if spec.outcome_rule:
+    if spec.compares_returns:
+        yield f"score: returns; {RELATIVE_RULE if any(team_sides(spec.seats)) else PLAIN_RULE}"
+    elif spec.outcome_rule:
         yield f"outcome: {spec.outcome_rule}"
     yield from spec.notes
     yield from _check_builtin_bots(environment, seed)

@@ -20,7 +20,6 @@ from ludus._run.factories import (
     make_wrapped_agent,
     player_role,
 )
-from ludus._run.threads import memory_bytes
 from ludus._run.worker_factories import make_live_actor, make_trainer, transfer
 from ludus._sampling.match_engine import MatchEngine
 from ludus._sampling.seats import Actor, SeatRewards, Seats
@@ -30,9 +29,11 @@ from ludus.algorithm import UpdateResult
 from ludus.errors import ConfigError, ContractError, LudusError
 from ludus.inference import Eager
 from ludus.interface import Spaces
-from ludus.network import RecurrentNetwork
+from ludus.network import AdvisedNetwork, RecurrentNetwork
+from ludus.processes import memory_bytes
 from ludus.records import Fixture
-from ludus.spaces import action_width, is_continuous, label_sizes, leaf_spaces, legal_actions, random_actions
+from ludus.segment import SegmentBatch
+from ludus.spaces import action_width, label_sizes, leaf_spaces, legal_actions, random_actions, real_sizes
 from ludus.testing._algorithm import check_decision, check_fields
 from ludus.testing._errors import expect_type, require
 from ludus.testing._estimates import BYTES_PER_WEIGHT, check_memory, check_update_time, estimate_memory
@@ -50,15 +51,18 @@ if TYPE_CHECKING:
     from ludus._run.context import RunContext
     from ludus._sampling.actors import LiveActor
     from ludus.agent import Agent
-    from ludus.algorithm import Algorithm, Decision, Policy, PolicyInput
+    from ludus.algorithm import Algorithm, Decision, Policy, PolicyInput, Trainer
     from ludus.environment import Environment, Role, RoleTick, Scenario
     from ludus.interface import Interface, SeatView
-    from ludus.segment import SegmentBatch
 
 
 NUM_MATCHES = 8
 MAX_TICKS = 1000
 _DECISIONS = 64  # to record, for every seat
+_SHORT_UPDATE_S, _MAX_COPIES = (
+    2.0,
+    16,
+)  # an update that takes less is timed again with up to so many copies of its segments
 
 
 @frozen(eq=False)
@@ -147,13 +151,33 @@ def check_player(player: PlayerConfig, environment: Environment, context: RunCon
     actor.policy.load(trainer.weights())
     metrics = _describe_metrics(result)
     if result.samples:
-        update_s = elapsed_s * trainer.batch_decisions / batch.num_decisions
+        update_s = _estimate_update(trainer, batch, elapsed_s)
         yield f"update: {elapsed_s:.2f} s; {metrics}; of {trainer.batch_decisions:,} decisions about {update_s:,.1f} s"
         yield from check_update_time(context.config, player, update_s=update_s, batch=trainer.batch_decisions)
     else:
         text = f"the update trained on 0 of {batch.num_decisions} decisions, so it does not show that the player learns"
         yield Finding("warn", f"player {player.name}", f"{text} (expected before learning_starts)")
     yield from check_pace(context.config, player, pace, batch=trainer.batch_decisions, seats=raw_role.num_seats)
+
+
+def _estimate_update(trainer: Trainer, batch: SegmentBatch, elapsed_s: float) -> float:
+    """Return the seconds of an update of the trainer's batch, in proportion to an update that was measured.
+
+    A small update takes mostly the time of its calls and, at first, of allocations. So a short one is repeated with
+    copies of its segments.
+
+    Args:
+        trainer: Trainer that has updated with the batch.
+        batch: Recorded segments.
+        elapsed_s: Seconds of that update.
+    """
+    copies = min(_MAX_COPIES, -(-trainer.batch_decisions // batch.num_decisions))
+    if elapsed_s < _SHORT_UPDATE_S and copies > 1:
+        batch = SegmentBatch.concatenate([batch] * copies)
+        start = time.perf_counter()
+        trainer.update(batch.read_only(), progress=0.0)
+        elapsed_s = time.perf_counter() - start
+    return elapsed_s * trainer.batch_decisions / batch.num_decisions
 
 
 def _add_checks(actor: LiveActor, algorithm: Algorithm, player: PlayerConfig, role: Role) -> None:
@@ -191,7 +215,7 @@ def _check_weights(player: PlayerConfig, role: Role) -> int:
     return count
 
 
-def _check_networks(player: PlayerConfig, role: Role) -> Iterator[str]:
+def _check_networks(player: PlayerConfig, role: Role) -> Iterator[str | Finding]:
     """Check that networks return the requested heads for random rows, and yield their numbers of parameters."""
     rng = generator(0, "check", "networks")
     subject = f"network {player.network.name!r}" if player.network else f"algorithm {player.algorithm.name!r}"
@@ -204,6 +228,8 @@ def _check_networks(player: PlayerConfig, role: Role) -> Iterator[str]:
             heads = Eager(module, request).run(observation, privileged=privileged, state=state).heads
             _check_heads(heads, {**request.heads, **request.critic_heads})
         yield f"{subject}: {_describe_parameters(module, {**request.observation, **request.privileged})}"
+        if isinstance(module, AdvisedNetwork) and (advice := module.advice()):
+            yield Finding("warn", f"player {player.name}", f"{subject}: {advice}")
 
 
 def _describe_parameters(module: nn.Module, leaves: Mapping[str, spaces.Space[Any]]) -> str:
@@ -289,8 +315,10 @@ def describe_spaces(role: Role) -> str:
         f"{name} {list(leaf.shape or ())} {leaf.dtype}" for name, leaf in leaf_spaces(role.observation_space).items()
     )
     labels = label_sizes(role.action_space)
-    actions = " by ".join(map(str, labels)) if labels else f"{action_width(role.action_space)} real numbers"
-    return f"observes {leaves}; actions: {actions}"
+    parts = [" by ".join(map(str, labels))] if labels else []
+    if reals := sum(real_sizes(role.action_space)):
+        parts.append(f"{reals} real numbers")
+    return f"observes {leaves}; actions: {' and '.join(parts)}"
 
 
 def check_anchor(anchor: AnchorConfig, environment: Environment, seed: int) -> Iterator[str]:
@@ -335,7 +363,7 @@ def check_agent(agent: Agent, role: Role, environment: Environment, seed: int) -
     )
     expect_type(np.ndarray, action, f"as {role.name} it")
     shape = (matches.size, action_width(role.action_space))
-    valid = action.shape == shape and is_continuous(role.action_space) == (action.dtype.kind == "f")
+    valid = action.shape == shape and bool(real_sizes(role.action_space)) == (action.dtype.kind == "f")
     require(valid, f"as {role.name} it returned {action.dtype} {action.shape}, expected actions {shape}")
     require(legal_actions(role.action_space, action, mask).all(), f"as {role.name} it chose an illegal action")
 

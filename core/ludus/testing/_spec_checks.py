@@ -11,7 +11,7 @@ from gymnasium import Space, spaces
 from ludus.environment import EnvironmentSpec, Role
 from ludus.errors import ContractError
 from ludus.option import name
-from ludus.spaces import is_continuous, label_sizes, leaf_spaces
+from ludus.spaces import action_parts, is_continuous, label_sizes, leaf_spaces
 from ludus.testing._errors import fail_environment as fail
 
 
@@ -48,13 +48,17 @@ def _check_role(spec: EnvironmentSpec, role: Role) -> None:
     except ContractError as error:
         fail(spec, str(error), role=role.name)
     _check_leaves(spec, role, observed, hidden)
-    if is_continuous(role.action_space):
-        shape, dtype = role.action_space.shape, role.action_space.dtype
-        if shape is None or len(shape) != 1 or dtype != np.float32:
-            fail(spec, f"a Box action space is one-dimensional float32, got {dtype} {shape}", role=role.name)
-    elif not sizes or min(sizes) < 1:
+    _check_actions(spec, role, sizes)
+
+
+def _check_actions(spec: EnvironmentSpec, role: Role, sizes: tuple[int, ...]) -> None:
+    parts = action_parts(role.action_space)
+    for box in parts:
+        if isinstance(box, spaces.Box) and (len(box.shape) != 1 or box.dtype != np.float32):
+            fail(spec, f"a Box action space is one-dimensional float32, got {box.dtype} {box.shape}", role=role.name)
+    if not is_continuous(role.action_space) and (not sizes or min(sizes) < 1):
         fail(spec, f"expected at least one action label with at least one choice, got {sizes}", role=role.name)
-    if np.any(getattr(role.action_space, "start", 0)):
+    if any(np.any(getattr(part, "start", 0)) for part in parts):
         fail(spec, "choices of an action label are counted from 0, without a start", role=role.name)
 
 

@@ -33,6 +33,7 @@ def algorithm_roles() -> dict[str, Role]:
         "discrete": role(vector, spaces.Discrete(4)),
         "multi-discrete": role(mixed, spaces.MultiDiscrete([3, 2])),
         "privileged": role(vector, spaces.Discrete(3), hidden),
+        "hybrid": role(vector, spaces.Tuple((spaces.MultiDiscrete([3, 2]), spaces.Box(-1.0, 1.0, (2,), np.float32)))),
         "continuous": role(vector, spaces.Box(np.array([-1, 0], np.float32), np.array([1, 5], np.float32))),
     }
 

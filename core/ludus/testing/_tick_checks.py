@@ -182,7 +182,8 @@ class TickChecker:
                 self._fail(f"seat {seat} of the match acts, although a built-in bot fills it", match=match)
         for match in _match_indices(~self._running & (count > 0)):
             self._fail("a seat acts although the match has ended and was not reset", match=match)
-        self._idle_ticks = np.where(self._running & (count == 0), self._idle_ticks + 1, 0)
+        waits = self.is_bot is None or not self.is_bot.all()  # in a match of bots only, no seat ever acts
+        self._idle_ticks = np.where(self._running & (count == 0) & waits, self._idle_ticks + 1, 0)
         for match in _match_indices(self._running & (self._idle_ticks > self.max_idle_ticks)):
             self._fail(f"no seat has acted for {self._idle_ticks[match]} ticks of a running match", match=match)
         only_bots_move = (count == 0) & (self.is_bot is not None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 from gymnasium import spaces
 from ludus.interface import Spaces
@@ -20,7 +21,9 @@ COMPONENTS = {component.name: component for component in ludus_register_interfac
 
 def test_every_component_can_be_made_and_bound():
     """The registered paths exist."""
-    raw = Spaces(spaces.Dict({"obs": spaces.Box(0, 1, (2,))}), spaces.Discrete(2))
+    image = spaces.Box(0, 255, (4, 4, 3), np.uint8)
+    leaves = {"obs": spaces.Box(0, 1, (2,)), "image": image, "label": spaces.Discrete(2)}
+    raw = Spaces(spaces.Dict(leaves), spaces.Discrete(2))
     for name in COMPONENTS.keys() - {"combine"}:
         component = COMPONENTS[name]
         options = component.load_config()

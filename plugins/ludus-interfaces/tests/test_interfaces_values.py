@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 from hypothesis import given, settings, strategies as st
+from ludus.environment import Role
 from ludus.errors import ContractError
-from ludus.interface import SeatView, Spaces, stack
+from ludus.interface import SeatView, Spaces, bind_role, stack
 from ludus.testing import check_interface
-from ludus_interfaces.actions import MergeLabels
+from ludus_interfaces.actions import HideMask, MergeLabels
 from ludus_interfaces.frames import FrameStack, SeatRows
 from ludus_interfaces.observations import Flatten, OneHot, ScaleObservation, SelectLeaves
 from ludus_interfaces.rewards import RewardParts, ScaleReward
@@ -246,6 +247,36 @@ def test_merge_labels_rejects_continuous_actions():
         MergeLabels().bind(Spaces(LEAVES, spaces.Box(0, 1, (2,))))
 
 
+# -- hide-mask -----------------------------------------------------------------------------------------------------
+
+
+def test_hidden_masks_replace_illegal_choices():
+    """Each label for itself, by the mask of the seat's own last view; legal choices stay."""
+    interface, seats = HideMask(), np.array([7, 3])
+    interface.bind(RAW)
+    mask = np.array([[False, True, True, True, False], [True, False, True, False, True]])
+    view = SeatView(observation={}, action_mask=mask, reward=np.zeros(2, np.float32))
+    assert interface.observe(view, seats).action_mask.all()
+    assert interface.act(np.array([[0, 1], [2, 1]]), seats).tolist() == [[1, 0], [2, 1]]
+    assert interface.act(np.array([[0, 1]]), seats[1:]).tolist() == [[0, 1]]
+
+
+def test_hidden_masks_keep_the_meaning_of_labels():
+    """`Role.labels_used` stays, unlike behind other interfaces that change actions."""
+    role = Role(
+        name="hero", observation_space=LEAVES, action_space=RAW.action, teams=(0,), labels_used=((True, False),) * 3
+    )
+    assert bind_role(role, HideMask()).labels_used == role.labels_used
+    assert bind_role(role, MergeLabels()).labels_used is None
+    assert bind_role(role, stack(HideMask(), OneHot())).labels_used == role.labels_used
+
+
+def test_hide_mask_needs_labels():
+    """Real numbers have no mask."""
+    with pytest.raises(ContractError, match="needs discrete actions"):
+        HideMask().bind(Spaces(LEAVES, spaces.Box(0, 1, (2,))))
+
+
 # -- together ------------------------------------------------------------------------------------------------------
 
 
@@ -258,6 +289,7 @@ def test_merge_labels_rejects_continuous_actions():
         ScaleObservation,
         ScaleReward,
         MergeLabels,
+        HideMask,
         lambda: SelectLeaves(["free", "unit"]),
         lambda: stack(OneHot(), ScaleObservation(), FrameStack(2), Flatten(), MergeLabels(), ScaleReward(0.1)),
     ],
@@ -356,3 +388,10 @@ def test_rows_are_fresh_once_and_again_after_a_reset():
     assert table.take_fresh(table.rows(seat_ids)).tolist() == [True, True]
     table.reset(np.array([3, 99]))
     assert table.take_fresh(table.rows(seat_ids)).tolist() == [False, True]
+
+
+def test_frames_that_exceed_memory_are_refused():
+    """Several frame-stacks multiply their frames."""
+    interface = stack(*(FrameStack(frames=100) for _ in range(6)))
+    with pytest.raises(ContractError, match=r"100 frames of [\d,]+ numbers exceed 30,000,000: expected fewer"):
+        interface.bind(Spaces(spaces.Box(0, 1, (3,)), ACTION))

@@ -7,7 +7,7 @@ import pytest
 import torch
 from gymnasium import spaces
 from ludus import ContractError
-from ludus.network import NetworkRequest
+from ludus.network import AdvisedNetwork, NetworkRequest
 from ludus_networks.config import ConvConfig, MLPConfig
 from ludus_networks.network import make_conv, make_mlp
 
@@ -112,6 +112,16 @@ def test_mlp_has_the_hidden_layers_of_its_options():
         "heads.policy.out.weight": (7, 8),
         "critic_heads.value.out.weight": (1, 8 + 8),
     }
+
+
+@pytest.mark.parametrize(("shape", "is_advised"), [((84, 84, 3), True), ((19, 19, 17), False), ((84,), False)])
+def test_mlp_advises_conv_for_images(shape, is_advised):
+    """Boards and vectors are what it is made for."""
+    space = spaces.Box(0, 255, shape, np.uint8)
+    network = mlp(make_request(observation={"obs": space}))
+    assert isinstance(network, AdvisedNetwork)
+    assert ('network = "conv"' in network.advice()) == is_advised
+    assert not conv(make_request(observation={"obs": spaces.Box(0, 255, (84, 84, 3), np.uint8)})).advice()
 
 
 @BOTH

@@ -8,7 +8,7 @@ import torch
 from gymnasium import spaces
 from hypothesis import given, settings, strategies as st
 from ludus import ContractError, Role
-from ludus_ppo.distributions import Categorical, Gaussian, distribution_for
+from ludus_ppo.distributions import Categorical, Gaussian, Hybrid, distribution_for
 
 
 class FixedUniform:
@@ -151,3 +151,84 @@ def test_a_matrix_of_actions_is_refused():
     """Only vectors of real actions are supported."""
     with pytest.raises(ContractError, match="one-dimensional Box"):
         distribution_for(role(spaces.Box(-1, 1, (2, 2), np.float32)))
+
+
+HYBRID = spaces.Tuple(
+    (
+        spaces.MultiDiscrete([3, 2]),
+        spaces.Box(-1, 1, (2,), np.float32),
+        spaces.Box(np.float32([0.0]), np.float32([10.0])),
+    )
+)
+
+
+def test_terms_of_a_hybrid_action_are_those_of_torch():
+    """One per label under its mask, and one per Box; their sums are those of the joint distribution."""
+    distribution, rng = distribution_for(role(HYBRID)), np.random.default_rng(0)
+    assert isinstance(distribution, Hybrid)
+    assert distribution.head_sizes == {"policy": 5, "reals": 3}
+    parameters = rng.standard_normal((40, 11)).astype(np.float32)
+    mask = rng.random((40, 5)) < 0.5
+    mask[:, [1, 3]] = True
+    sample = draw(distribution, parameters, mask, rng=rng)
+    assert (sample.action.shape, sample.action.dtype) == ((40, 5), np.float32)
+    extras = {name: torch.from_numpy(array) for name, array in sample.extras.items()}
+    tensors = torch.from_numpy(parameters)
+    log_prob, entropy = distribution.terms(
+        tensors, action=torch.from_numpy(sample.action), extras=extras, mask=torch.from_numpy(mask)
+    )
+
+    logits = torch.where(torch.from_numpy(mask), tensors[:, :5], -torch.inf)
+    normal = torch.distributions.Normal(tensors[:, 5:8], tensors[:, 8:].exp())
+    density = normal.log_prob(extras["unbounded_action"])
+    parts = [torch.distributions.Categorical(logits=part) for part in logits.split([3, 2], dim=1)]
+    chosen = torch.from_numpy(sample.action[:, :2]).long()
+    expected = [part.log_prob(chosen[:, label]) for label, part in enumerate(parts)]
+    expected += [density[:, :2].sum(1), density[:, 2]]
+    entropies = [part.entropy() for part in parts] + [normal.entropy()[:, :2].sum(1), normal.entropy()[:, 2]]
+    torch.testing.assert_close(log_prob, torch.stack(expected, dim=1))
+    torch.testing.assert_close(entropy, torch.stack(entropies, dim=1))
+    torch.testing.assert_close(extras["log_prob"], log_prob)
+
+
+def test_a_hybrid_action_in_numbers():
+    """Two even choices and a standard normal at its mean: log ½ - log √(2π); entropy log 2 + ½ log(2πe)."""
+    distribution = Hybrid(role(spaces.Tuple((spaces.Discrete(2), spaces.Box(-1, 1, (1,), np.float32)))))
+    log_prob, entropy = distribution.terms(
+        torch.zeros(1, 4), action=torch.tensor([[1.0, 0.0]]), extras={"unbounded_action": torch.zeros(1, 1)}, mask=None
+    )
+    assert log_prob.sum().item() == pytest.approx(-0.693147 - 0.918939, abs=1e-5)
+    assert entropy.sum().item() == pytest.approx(0.693147 + 1.418939, abs=1e-5)
+
+
+def test_hybrid_actions_obey_masks_and_bounds():
+    """Masked choices are never drawn, numbers are clipped to their Box, deterministic ones are the most likely."""
+    distribution, mask = Hybrid(role(HYBRID)), np.tile([[True, False, True, False, True]], (500, 1))
+    parameters = np.tile(np.float32([[0, 9, 1, 5, 0, 0, 0.5, 0, 1, 1, 1]]), (500, 1))
+    action = draw(distribution, parameters, mask).action
+    assert set(action[:, 0]) == {0.0, 2.0}
+    assert set(action[:, 1]) == {1.0}
+    assert action[:, 4].min() == 0.0
+    assert action[:, 4].max() == 10.0
+    first = draw(distribution, parameters[:1], mask[:1], deterministic=True).action
+    assert first.tolist() == [[2.0, 1.0, 0.0, 0.5, 5.0]]
+
+
+def test_a_recorded_hybrid_action_against_its_mask_is_an_error():
+    """The error names role and label."""
+    distribution, mask = Hybrid(role(HYBRID)), torch.tensor([[True, True, True, True, False]])
+    distribution.check(torch.tensor([[2.0, 0.0, 0.3, 0.3, 3.0]]), mask)
+    with pytest.raises(ContractError, match="label 1: a recorded action is forbidden"):
+        distribution.check(torch.tensor([[2.0, 1.0, 0.3, 0.3, 3.0]]), mask)
+
+
+def test_unused_labels_of_a_hybrid_action_do_not_count():
+    """`Role.labels_used` is about labels; every Box is used."""
+    used = ((True, False), (True, True), (True, False))
+    distribution = Hybrid(
+        Role(name="cat", observation_space=spaces.Discrete(1), action_space=HYBRID, teams=(0,), labels_used=used)
+    )
+    action = torch.tensor([[1.0, 0.0, 0.0, 0.0, 0.0], [2.0, 1.0, 0.0, 0.0, 0.0]])
+    assert distribution.labels_used(action).tolist() == [[True] * 4, [True, False, True, True]]
+    with pytest.raises(ContractError, match="continuous actions have no probabilities"):
+        distribution.probabilities(np.zeros((1, 11), np.float32), None)

@@ -52,6 +52,14 @@ def near_target(observation, action):
     return -np.abs(action[..., 0] - observation[..., 0])
 
 
+def arm_and_target(observation, action):
+    """Reward the right arm, and for it the distance from the second number."""
+    return right_arm(observation, action) * (1 - np.abs(action[..., 1] - observation[..., 1]))
+
+
+HYBRID = spaces.Tuple((spaces.Discrete(2), spaces.Box(-1, 1, (1,), np.float32)))
+
+
 @pytest.mark.parametrize(
     ("space", "reward", "options", "enough"),
     [
@@ -62,6 +70,8 @@ def near_target(observation, action):
         (spaces.MultiDiscrete([2, 2]), both_right, {"label_objective": "joint"}, 0.93),
         (spaces.Box(-1, 1, (1,), np.float32), near_target, {}, -0.2),
         (spaces.Box(-1, 1, (1,), np.float32), near_target, {"precision": "bf16"}, -0.2),
+        (HYBRID, arm_and_target, {}, 0.75),
+        (HYBRID, arm_and_target, {"label_objective": "joint", "precision": "bf16-backward"}, 0.75),
     ],
 )
 def test_a_contextual_bandit_is_solved(make_ppo, space, reward, options, enough):

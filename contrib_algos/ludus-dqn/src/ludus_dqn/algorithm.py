@@ -6,7 +6,7 @@ import torch
 from ludus.algorithm import AlgorithmContext
 from ludus.errors import ContractError
 from ludus.segment import Field
-from ludus.spaces import label_sizes
+from ludus.spaces import label_sizes, real_sizes
 from ludus_minimax.reward import MINIMAX_FIELDS
 
 from ludus_dqn.config import DQNConfig
@@ -28,7 +28,7 @@ class DQN:
 
     def __init__(self, config: DQNConfig, *, context: AlgorithmContext) -> None:
         sizes = label_sizes(context.role.action_space)
-        if len(sizes) != 1:
+        if len(sizes) != 1 or real_sizes(context.role.action_space):
             raise ContractError(
                 f"dqn: expected a Discrete action space, but role {context.role.name} has "
                 f"{context.role.action_space}; choose another algorithm, or an interface with Discrete actions"

@@ -22,7 +22,7 @@ class ReplayOptions(TrainerOptions):
         between(0.0, 1.0, open="low"),
         help="share of the online weights in an update of the target network; (0, 1]; 1: a copy",
     )
-    updates_per_batch: int = option(8, whole(1, 1_000_000), help="gradient steps per update; ≥ 1")
+    updates_per_batch: int = option(8, whole(1, 10_000), help="gradient steps per update; ≥ 1")
     minibatch_size: int = option(256, between(1, 1_000_000), help="transitions per gradient step; [1, 1e6]")
     learning_starts: int = option(
         256, whole(1, 10**9), help="transitions in the replay buffer before the first gradient step; ≥ 1"

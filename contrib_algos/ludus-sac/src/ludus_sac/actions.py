@@ -10,7 +10,7 @@ from attrs import frozen
 from gymnasium import Space, spaces
 from ludus.environment import Role
 from ludus.errors import ContractError
-from ludus.spaces import label_sizes
+from ludus.spaces import label_sizes, real_sizes
 from torch import Tensor
 
 from ludus_sac.losses import masked_categorical, squashed_normal
@@ -92,7 +92,7 @@ class Discrete:
 
     def __init__(self, role: Role) -> None:
         self.label_sizes = label_sizes(role.action_space)
-        if len(self.label_sizes) != 1:
+        if len(self.label_sizes) != 1 or real_sizes(role.action_space):
             raise ContractError(
                 f"sac: expected a Discrete or Box action space, but role {role.name} has {role.action_space}; "
                 f"choose another algorithm, or an interface with Discrete actions"

@@ -12,7 +12,7 @@ from ludus_copies import Copies, MatchArrays, winner_points
 
 from ludus_atari.config import AtariConfig
 from ludus_atari.emulator import PLAYERS, Emulator
-from ludus_atari.observations import Observer, observation_space
+from ludus_atari.observations import TURNED_ACTIONS, Observer, is_turned, observation_space
 
 ROLE = "player"
 PARTS = ("result", "point_won", "point_lost")
@@ -78,6 +78,7 @@ class AtariGame:
     def __init__(self, config: AtariConfig) -> None:
         self._config = config
         self._emulator = Emulator(config.game)
+        self._is_turned = is_turned(config)
         self.spec = make_spec(config, num_actions=self._emulator.num_actions)
         self._rng = np.random.default_rng(0)
         self._held = np.zeros(PLAYERS, np.int64)
@@ -124,13 +125,15 @@ class AtariGame:
     def _play_frames(self) -> np.ndarray:
         """Advance by the frames of one decision, and return the points that each player won."""
         config, emulator = self._config, self._emulator
-        won = np.zeros(PLAYERS)
+        actions, won = self._actions, np.zeros(PLAYERS)
+        if self._is_turned:
+            actions = np.array([actions[0], TURNED_ACTIONS[actions[1]]])
         for left in range(config.frame_skip, 0, -1):
             if config.sticky:
                 sticks = self._rng.random(PLAYERS) < config.sticky
-                self._held = np.where(sticks, self._held, self._actions)
+                self._held = np.where(sticks, self._held, actions)
             else:
-                self._held = self._actions
+                self._held = actions
             won += np.maximum(emulator.act(self._held), 0)
             if emulator.is_over:
                 break

@@ -16,34 +16,37 @@ JSON options, never from a pickle, and exit when the socket closes. The same see
 of workers.
 """
 
+from ludus_copies.actions import action_reader, mask_writer, plain_action_space, random_action
 from ludus_copies.arrays import MatchArrays, ScalarGame
 from ludus_copies.copies import Copies
+from ludus_copies.entities import MaxEntities, check_entity_names
 from ludus_copies.frames import make_with_rendering, read_frame
 from ludus_copies.images import ImageLayout, image_note
 from ludus_copies.imports import import_attribute, is_own_function, is_subclass, missing_modules, returns
 from ludus_copies.outcome import is_equal, is_reached, sign_points, winner_points
 from ludus_copies.spaces import (
-    action_reader,
     fold_seed,
-    image_notes,
-    mask_writer,
+    observation_notes,
     observation_writer,
-    plain_action_space,
     plain_observation_space,
     reward_value,
     statistics_writer,
 )
+from ludus_copies.stepping import Stepping, SteppingOptions
 from ludus_copies.wrappers import wrap
 
 __all__ = [
     "Copies",
     "ImageLayout",
     "MatchArrays",
+    "MaxEntities",
     "ScalarGame",
+    "Stepping",
+    "SteppingOptions",
     "action_reader",
+    "check_entity_names",
     "fold_seed",
     "image_note",
-    "image_notes",
     "import_attribute",
     "is_equal",
     "is_own_function",
@@ -52,9 +55,11 @@ __all__ = [
     "make_with_rendering",
     "mask_writer",
     "missing_modules",
+    "observation_notes",
     "observation_writer",
     "plain_action_space",
     "plain_observation_space",
+    "random_action",
     "read_frame",
     "returns",
     "reward_value",

@@ -40,7 +40,9 @@ class ScalarGame(Protocol):
     are legal. The values of `acting` on the tick that ends a match are ignored.
 
     A game whose rewards have parts also has an attribute `reward_parts`: names of the parts by role. A game that can
-    draw its match has a method ``render_frame() -> Frame | None``, see `ludus.rendering`.
+    draw its match has a method ``render_frame() -> Frame | None``, see `ludus.rendering`. A game that takes long to
+    start a match may have a method ``prepare(seed, scenario)``, which begins to start it and returns at once: it is
+    called for all matches that start together, before the first `reset` of them.
     """
 
     @property
@@ -211,6 +213,10 @@ class GameBatch:
 
     def reset(self, starts: Sequence[MatchStart]) -> None:
         """Start some matches and leave the others as they are."""
+        for start in starts:
+            prepare: Callable[[int, Scenario], None] | None = getattr(self._games[start.index], "prepare", None)
+            if prepare is not None:
+                prepare(start.seed, start.scenario)
         for start in track(STARTING_MATCHES, starts):
             for array in (*self._cleared_by_step, *self._cleared_by_reset):
                 array[start.index] = 0

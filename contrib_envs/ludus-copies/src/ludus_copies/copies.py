@@ -114,7 +114,7 @@ class _LegalityCheck:
     """Checks the actions of acting seats, since libraries raise arbitrary errors for illegal actions, or end the match.
 
     Args:
-        role: Role with discrete actions.
+        role: Role whose actions have labels.
         arrays: Arrays of all matches.
     """
 
@@ -122,6 +122,7 @@ class _LegalityCheck:
         seen, actions = arrays.tick.roles[role.name], arrays.actions[role.name]
         self._name, self._seats = role.name, role.num_seats
         self._sizes = np.array(label_sizes(role.action_space))
+        self._has_reals = actions.dtype.kind == "f"
         self._acting = seen.acting.ravel()
         self._actions = actions.reshape(self._acting.size, -1)
         self._mask = None if seen.action_mask is None else seen.action_mask.ravel()
@@ -139,6 +140,8 @@ class _LegalityCheck:
         """
         acting = self._acting.nonzero()[0]
         given = self._actions.take(acting, axis=0)
+        if self._has_reals:
+            given = self._choices(given)
         wrong = (given < 0) | (given >= self._sizes)
         if not wrong.any() and self._mask is not None:
             wrong = ~self._mask.take(self._first.take(acting, axis=0) + given)
@@ -148,3 +151,9 @@ class _LegalityCheck:
             raise ContractError(
                 f"illegal action {given[at].tolist()} of role {self._name!r}, match {match}, seat {seat}"
             )
+
+    def _choices(self, given: np.ndarray) -> np.ndarray:
+        """Return the labels of actions ``[n, L + D] float32``, -1 where one is no whole number."""
+        labels = given[:, : self._sizes.size]
+        whole = (labels >= 0) & (labels < self._sizes) & (labels % 1 == 0)
+        return np.where(whole, labels, -1).astype(np.int64)

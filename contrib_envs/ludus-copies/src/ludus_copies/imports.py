@@ -52,10 +52,9 @@ def returns(value: object, kinds: tuple[type, ...]) -> bool:
     return is_subclass(getattr(annotation, "__origin__", annotation), kinds)
 
 
-def takes_environment(value: object) -> bool:
-    """Return whether the first parameter of a callable is called ``env`` or ``environment``."""
+def parameter_names(value: object) -> list[str]:
+    """Return the names of the parameters of a callable; none if it is none, or has no signature."""
     try:
-        parameters = list(inspect.signature(value).parameters)  # type: ignore[arg-type]
-    except (TypeError, ValueError):  # not callable, or a function without a signature
-        return False
-    return parameters[:1] in (["env"], ["environment"])
+        return list(inspect.signature(value).parameters)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        return []

@@ -1,17 +1,19 @@
-"""Conversion of spaces, observations, actions and seeds of other libraries."""
+"""Conversion of observation spaces, observations, rewards, statistics and seeds of other libraries."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 import numpy as np
 from gymnasium import Space, spaces
 from ludus.errors import ContractError
-from ludus.spaces import label_sizes
+from ludus_copies_options import DEFAULT_ENTITIES
 
+from ludus_copies.entities import PRESENT, MaxEntities, entity_note, entity_spaces, entity_writer
 from ludus_copies.images import find_layout, image_note
+from ludus_copies.structure import as_numbers, is_empty, leaf_name, leaves_of, parts_of
 
 
 def fold_seed(seed: int) -> int:
@@ -19,54 +21,68 @@ def fold_seed(seed: int) -> int:
     return (seed ^ seed >> 31 ^ seed >> 62) & 0x7FFFFFFF
 
 
-def plain_observation_space(space: Space[Any], *, channels: str = "auto") -> Space[Any]:
+def plain_observation_space(
+    space: Space[Any], *, channels: str = "auto", max_entities: MaxEntities = DEFAULT_ENTITIES
+) -> Space[Any]:
     """Return the space with Tuple parts as Dict parts keyed ``"0"``, ``"1"``, …, and without leaves of size 0.
 
-    Keys of Dict parts become strings. Images become ``[height, width, channels]``, see `ludus_copies.images`. Other
-    spaces without parts are returned unchanged.
+    Keys of Dict parts become strings. Images become ``[height, width, channels]``, see `ludus_copies.images`. Sequences
+    become two leaves, see `ludus_copies.entities`. Other spaces without parts are returned unchanged.
 
     Args:
         space: Space declared by the scalar game.
         channels: Axis of the channels of images: ``"auto"``, ``"first"`` or ``"last"``.
+        max_entities: Number of entities of a Sequence that are kept.
 
     Raises:
-        ContractError: The space holds no numbers at all, or two keys of a Dict are equal as strings.
+        ContractError: The space holds no numbers at all, two keys of a Dict are equal as strings, or a leaf has no
+            array form, such as a Text.
     """
-    if _is_empty(space):
+    if is_empty(space):
         raise ContractError(f"observation space {space} holds no numbers; expected at least one")
-    parts = _parts(space)
+    made = _plain_leaves(space, (), channels, max_entities)
+    return made[""] if set(made) == {""} else spaces.Dict({f"obs{suffix}": part for suffix, part in made.items()})
+
+
+def _plain_leaves(
+    space: Space[Any], path: tuple[Any, ...], channels: str, max_entities: MaxEntities
+) -> dict[str, Space[Any]]:
+    """Return the spaces that replace the one at a path, by what is appended to its key."""
+    if isinstance(space, spaces.Sequence):
+        return entity_spaces(space, leaf_name(path), max_entities)
+    parts = parts_of(space)
     if parts is None:
-        layout = find_layout(space, channels)
-        return space if layout is None else layout.convert_space(cast("spaces.Box", space))
+        return {"": _plain_leaf(space, leaf_name(path), channels)}
     plain: dict[str, Space[Any]] = {}
     for key, part in parts.items():
-        if str(key) in plain:
-            raise ContractError(f"two keys of an observation space are {str(key)!r} as text; rename one of them")
-        if not _is_empty(part):
-            plain[str(key)] = plain_observation_space(part, channels=channels)
-    return spaces.Dict(plain)
+        made = {} if is_empty(part) else _plain_leaves(part, (*path, key), channels, max_entities)
+        for name in (f"{key}{suffix}" for suffix in made or [""]):
+            if name in plain:
+                raise ContractError(f"two keys of an observation space are {name!r} as text; rename one of them")
+        plain |= {f"{key}{suffix}": found for suffix, found in made.items()}
+    return {"": spaces.Dict(plain)}
 
 
-def _parts(space: Space[Any]) -> Mapping[Any, Space[Any]] | None:
-    """Return the parts of a Dict or Tuple space by key; None for other spaces."""
-    if isinstance(space, spaces.Dict):
-        return space.spaces
-    return dict(enumerate(space.spaces)) if isinstance(space, spaces.Tuple) else None
+def _plain_leaf(space: Space[Any], name: str, channels: str) -> Space[Any]:
+    if space.shape is None or space.dtype is None:
+        raise ContractError(
+            f"observation leaf {name!r} is a {type(space).__name__} space without a fixed array form; remove or "
+            f"convert it by a wrapper"
+        )
+    layout = find_layout(space, channels)
+    return space if layout is None else layout.convert_space(cast("spaces.Box", space))
 
 
-def _is_empty(space: Space[Any]) -> bool:
-    """Return whether observations of a space hold no numbers."""
-    parts = _parts(space)
-    return 0 in (space.shape or ()) if parts is None else all(map(_is_empty, parts.values()))
-
-
-def image_notes(space: Space[Any], *, channels: str = "auto") -> list[str]:
-    """Return a line about the layout of each image of an observation, for `ludus.environment.EnvironmentSpec.notes`."""
+def observation_notes(
+    space: Space[Any], *, channels: str = "auto", max_entities: MaxEntities = DEFAULT_ENTITIES
+) -> list[str]:
+    """Return a line for each image and Sequence of an observation, for `ludus.environment.EnvironmentSpec.notes`."""
     notes = []
-    for path, leaf in _leaves(space):
-        layout = find_layout(leaf, channels)
-        if layout is not None:
-            notes.append(image_note(".".join(map(str, path)) or "obs", leaf.shape or (), layout))
+    for path, leaf in leaves_of(space):
+        if isinstance(leaf, spaces.Sequence):
+            notes.append(entity_note(leaf, leaf_name(path), max_entities))
+        elif (layout := find_layout(leaf, channels)) is not None:
+            notes.append(image_note(leaf_name(path), leaf.shape or (), layout))
     return notes
 
 
@@ -82,11 +98,15 @@ def observation_writer(
 
     The function raises `ContractError` for missing parts, parts of another shape, real numbers in an integer leaf,
     integers out of range of the leaf's dtype, and values outside of a space of labels (Discrete, MultiDiscrete,
-    MultiBinary). It converts other dtypes. Values outside of the bounds of a Box are written.
+    MultiBinary). It converts other dtypes. Values outside of the bounds of a Box are written. Of a longer Sequence than
+    the views have rows for, the first elements are written.
     """
     leaves = []
-    for path, leaf in _leaves(space):
-        name, layout = ".".join(map(str, path)) or "obs", find_layout(leaf, channels)
+    for path, leaf in leaves_of(space):
+        name, layout = leaf_name(path), find_layout(leaf, channels)
+        if isinstance(leaf, spaces.Sequence):
+            leaves.append((path, entity_writer(leaf, name, views[name], views[name + PRESENT])))
+            continue
         view = views[name] if layout is None else layout.view(views[name], leaf.shape or ())
         leaves.append((path, _leaf_writer(name, leaf, view)))
     if len(leaves) == 1 and not leaves[0][0]:
@@ -97,24 +117,12 @@ def observation_writer(
             try:
                 part = functools.reduce(lambda part, key: part[key], path, observation)
             except (KeyError, IndexError, TypeError) as error:
-                name = ".".join(map(str, path))
                 raise ContractError(
-                    f"observation leaf {name!r} is missing; the observation space declares it"
+                    f"observation leaf {leaf_name(path)!r} is missing; the observation space declares it"
                 ) from error
             write_leaf(part)
 
     return write
-
-
-def _leaves(space: Space[Any]) -> Iterable[tuple[tuple[Any, ...], Space[Any]]]:
-    """Yield path and space of every leaf that has a size."""
-    parts = _parts(space)
-    if parts is None:
-        yield (), space
-        return
-    for key, part in parts.items():
-        if not _is_empty(part):
-            yield from (((key, *path), leaf) for path, leaf in _leaves(part))
 
 
 def _leaf_writer(name: str, space: Space[Any], view: np.ndarray) -> Callable[[Any], None]:
@@ -166,22 +174,13 @@ def _whole_writer(name: str, view: np.ndarray, held: range) -> Callable[[Any], N
 def _write_checked(name: str, view: np.ndarray, part: Any) -> None:
     """Write a part that differs from the declaration, without NumPy's broadcasting, truncation and wrap-around."""
     is_real = view.dtype.kind == "f"
-    array = _as_numbers(part)
+    array = as_numbers(part)
     if array is None or array.shape != view.shape or not (is_real or array.dtype.kind in "biu"):
         got = type(part).__name__ if array is None else f"{array.dtype} {array.shape}"
         raise ContractError(f"observation leaf {name!r}: expected {view.dtype} {view.shape}, got {got}")
     view[...] = array
     if not is_real and np.count_nonzero(view != array):
         raise ContractError(f"observation leaf {name!r}: expected {view.dtype}, got {array.min()} to {array.max()}")
-
-
-def _as_numbers(value: Any) -> np.ndarray | None:
-    """Return a value as an array of booleans, integers or real numbers; None if it is something else."""
-    try:
-        array = np.asarray(value)
-    except (ValueError, TypeError):  # rows of different lengths
-        return None
-    return array if array.dtype.kind in "biuf" else None
 
 
 def reward_value(reward: Any) -> float:
@@ -197,7 +196,7 @@ def _single_number(given: Any, name: str) -> float:
     if isinstance(given, float | int | np.floating | np.integer):
         value = float(given)
     else:
-        array = _as_numbers(given)
+        array = as_numbers(given)
         if array is None or array.size != 1:
             got = repr(given)[:80] if array is None else f"{array.dtype} {array.shape}"
             raise ContractError(f"{name}: expected one number, got {got}")
@@ -227,86 +226,3 @@ def statistics_writer(keys: Mapping[str, str], views: Mapping[str, np.ndarray]) 
 
 
 _MAX_FLOAT32 = float(np.finfo(np.float32).max)
-
-
-def mask_writer(view: np.ndarray | None) -> Callable[[Any], None]:
-    """Return a function that writes an action mask into `view`: an array, or a tuple or list of the masks of labels.
-
-    Choices with a number above 0 are legal, those with 0 are not; masks may have any dtype and shape. Gymnasium and
-    PettingZoo return masks beside observations, so that no space declares whether there are any. Without a mask (None)
-    every action is legal.
-
-    Args:
-        view: ``[A] bool``, the masks of all labels side by side; None where no mask came with the first reset.
-
-    The function raises `ContractError` for a mask of another size, for negative numbers, such as terms to add to
-    logits, and NaN, and for a mask where the first reset returned none.
-    """
-    shape = None if view is None else view.shape
-
-    def write(mask: Any) -> None:
-        if view is None:
-            if mask is not None:
-                raise ContractError("an action mask came after a first reset without one: resets have to give one too")
-        elif mask is None:
-            view[...] = True
-        else:
-            flat = mask if getattr(mask, "shape", None) == shape else _side_by_side(mask)
-            if flat is None or flat.size != view.size:
-                got = type(mask).__name__ if flat is None else flat.shape
-                raise ContractError(f"action mask: expected shape {view.shape}, one entry per choice, got {got}")
-            np.greater(flat, 0, out=view)
-            if np.count_nonzero(flat) != np.count_nonzero(view):
-                wrong = flat[~(flat >= 0)][0]
-                raise ContractError(
-                    f"action mask: expected 0 for illegal choices and positive numbers for legal ones, got {wrong}"
-                )
-
-    return write
-
-
-def _side_by_side(mask: Any) -> np.ndarray | None:
-    """Return the masks of all labels as one flat array; None if they are no numbers."""
-    if isinstance(mask, tuple | list) and mask and np.ndim(mask[0]):
-        parts = [part for part in map(_side_by_side, mask) if part is not None]
-        return np.concatenate(parts) if len(parts) == len(mask) else None
-    array = _as_numbers(mask)
-    return None if array is None else array.ravel()
-
-
-def plain_action_space(space: Space[Any]) -> Space[Any]:
-    """Return the action space of a role: Discrete and MultiDiscrete from 0, MultiBinary as labels, Box flat.
-
-    Raises:
-        ContractError: The space is of another type.
-    """
-    if isinstance(space, spaces.Box):
-        return spaces.Box(space.low.ravel().astype(np.float32), space.high.ravel().astype(np.float32))
-    if isinstance(space, spaces.Discrete):
-        return spaces.Discrete(int(space.n))
-    plain: Space[Any] = spaces.MultiDiscrete(list(label_sizes(space)))
-    return plain
-
-
-def action_reader(space: Space[Any], view: np.ndarray) -> Callable[[], Any]:
-    """Return a function that reads the action in `view` (``[L] int64`` or ``[D] float32``) as one of `space`.
-
-    For an integer Box it returns the nearest integers.
-    """
-    if isinstance(space, spaces.Discrete):
-        start = int(space.start)
-        return view.item if start == 0 else lambda: view.item() + start
-    if isinstance(space, spaces.Box):
-        low, high, shape, dtype = space.low, space.high, space.shape, space.dtype
-        if np.issubdtype(dtype, np.integer):
-            bounds = list(zip(low.ravel().tolist(), high.ravel().tolist(), strict=True))
-            return lambda: np.array(_nearest_integers(view.tolist(), bounds), dtype).reshape(shape)
-        # Float32 may round bounds outwards, so actions at the edge could leave the box.
-        return lambda: np.clip(view.astype(dtype).reshape(shape), low, high)
-    starts = np.ravel(getattr(space, "start", 0))
-    return lambda: (view + starts).astype(space.dtype).reshape(space.shape)
-
-
-def _nearest_integers(numbers: Iterable[float], bounds: Iterable[tuple[int, int]]) -> list[int]:
-    """Return the nearest integers within bounds, as Python integers: floats cannot represent all bounds of int64."""
-    return [round(min(max(number, low), high)) for number, (low, high) in zip(numbers, bounds, strict=True)]

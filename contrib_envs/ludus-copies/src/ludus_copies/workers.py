@@ -272,6 +272,8 @@ def serve(*, descriptor: int, memory: int) -> None:
             while request := stream.read(1):
                 near.sendall(b"." + _serve_request(request, stream, games))
         except Exception as error:  # noqa: BLE001  the other end reports any error of the game
+            if os.environ.get("LUDUS_DEBUG"):
+                traceback.print_exc()
             with suppress(BrokenPipeError, ConnectionResetError):  # the parent closes as soon as one worker fails
                 near.sendall(f"!{_describe(error)}".encode())
         finally:

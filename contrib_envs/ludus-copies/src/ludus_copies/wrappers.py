@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ludus.errors import ConfigError
+from ludus.trust import describe_refusal
 
-from ludus_copies.imports import import_attribute, is_subclass, missing_modules, takes_environment
+from ludus_copies.imports import import_attribute, is_subclass, missing_modules, parameter_names
 
-#: Wrappers that write files to a folder among their arguments. A run writes in its own folder only.
-_WRITERS = ("RecordVideo",)
+#: Parameters by which wrappers take the file or folder that they write, such as ``video_folder`` and ``save_dir``.
+_PLACE = re.compile(r"(.*_)?(file|filename|folder|dir|directory|path)")
 
 
 def wrap(env: Any, wrappers: Sequence[str | Mapping[str, Any]], *, id: str, kinds: tuple[type, ...]) -> Any:
@@ -54,16 +56,20 @@ def _check_kind(make: object, path: str, kinds: tuple[type, ...]) -> None:
     Raises:
         ConfigError: It names something else, or a wrapper that writes files.
     """
-    if not is_subclass(make, kinds) and (isinstance(make, type) or not takes_environment(make)):
+    if not is_subclass(make, kinds) and (
+        isinstance(make, type) or parameter_names(make)[:1] not in (["env"], ["environment"])
+    ):
         names = " or ".join(kind.__name__ for kind in kinds)
         raise ConfigError(
             f"wrappers: {path!r} is no wrapper; expected a class derived from {names}, or a function whose first "
             "parameter is called env"
         )
-    if getattr(make, "__name__", "") in _WRITERS:
+    module = path.partition(":")[0]
+    places = [name for name in parameter_names(make) if _PLACE.fullmatch(name)]
+    if places and describe_refusal(module):  # a library, whose modules any run file may name
         raise ConfigError(
-            f"wrappers: {path!r} writes files to a folder that the configuration names, but a run writes in its own "
-            "folder only; remove it, and record videos in a script"
+            f"wrappers: {path!r} writes files to the place in {places[0]!r}, but a run writes in its own folder only; "
+            f"remove it, or trust it with files of yours by --trust-module {module.partition('.')[0]}"
         )
 
 

@@ -8,7 +8,14 @@ from typing import Any
 from attrs import frozen
 from ludus.option import Check, at_least, import_paths, name, one_of, option, optional, table, text, whole
 from ludus.trust import Imports, modules_of
-from ludus_copies_options import channels_option
+from ludus_copies_options import (
+    channels_option,
+    entities_option,
+    frame_skip_option,
+    max_frames_option,
+    noop_max_option,
+    sticky_actions_option,
+)
 
 _RETURN = optional(Check("a number", at_least(float("-inf")).accepts))
 #: Packages of games and wrappers for Gymnasium that any run file may name.
@@ -33,14 +40,24 @@ class GymnasiumConfig:
         lasting=True,
         imports=Imports(modules=_id_modules, libraries=LIBRARIES),
     )
-    options: Mapping[str, Any] = option({}, help="keyword arguments of the environment's constructor")
+    options: Mapping[str, Any] = option(
+        {},
+        help="keyword arguments of the environment's constructor; files that they name must be below the current "
+        "folder, unless the game's module is trusted",
+        path="table",
+    )
     wrappers: Sequence[str | Mapping[str, Any]] = option(
         (),
         import_paths(),
         help="Gymnasium wrappers around each copy, with their arguments, innermost first; without running statistics",
         lasting=True,
         imports=Imports(modules=modules_of, libraries=LIBRARIES),
+        path="table",
     )
+    frame_skip: int = frame_skip_option()
+    max_frames: int = max_frames_option()
+    sticky_actions: float = sticky_actions_option()
+    noop_max: int = noop_max_option()
     workers: int = option(0, whole(0, 1024), help="processes that share the matches; 0 plays them one after another")
     vectorized: str = option(
         "auto",
@@ -56,6 +73,7 @@ class GymnasiumConfig:
     )
     mask_key: str = option("action_mask", help="key of the action mask in the observation or in the info", lasting=True)
     channels: str = channels_option()
+    max_entities: int | Mapping[str, int] = entities_option()
     win_return: float | None = option(
         None, _RETURN, help="a match with at least this return is won; by default the registry's reward threshold"
     )

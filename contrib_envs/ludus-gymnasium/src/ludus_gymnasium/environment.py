@@ -14,7 +14,7 @@ from typing import Any
 import attrs
 import gymnasium
 import numpy as np
-from gymnasium.wrappers import NormalizeObservation, NormalizeReward
+from gymnasium.wrappers import NormalizeObservation, NormalizeReward, TimeLimit
 from ludus.environment import Environment, EnvironmentSpec, Scenario, Tick, allocate_tick, checked_scenarios
 from ludus.errors import ConfigError, ContractError
 from ludus.rendering import Frame, is_rendering_enabled
@@ -22,6 +22,7 @@ from ludus.spaces import label_sizes
 from ludus_copies import (
     Copies,
     MatchArrays,
+    SteppingOptions,
     action_reader,
     fold_seed,
     make_with_rendering,
@@ -36,6 +37,7 @@ from ludus_copies import (
 
 from ludus_gymnasium.config import GymnasiumConfig
 from ludus_gymnasium.spec import ROLE, make_spec, mask_in_observation, outcome_points, winning_return, without_mask
+from ludus_gymnasium.stepped import SteppedEnv
 
 _OLD = "the game follows an API before Gymnasium 0.26; adapt it, or wrap it"
 
@@ -51,10 +53,29 @@ def make_game(**options: Any) -> GymnasiumGame:
         ContractError: The environment does not keep the API of Gymnasium.
     """
     config = GymnasiumConfig(**options)
-    env: Any = make_env(config.id, config.options, max_ticks=config.max_ticks)
-    env = wrap(env, config.wrappers, id=config.id, kinds=(gymnasium.Env,))
+    env, stepping = make_wrapped(config)
     _reject_running_statistics(env)
-    return GymnasiumGame(env, config)
+    game = GymnasiumGame(env, config)
+    if stepping.changed:
+        stepping.reject_masks(game.masked_roles, game=config.id)
+    return game
+
+
+def make_wrapped(config: GymnasiumConfig) -> tuple[Any, SteppingOptions]:
+    """Make an environment in its wrappers, and return how its steps become decisions; `max_ticks` counts decisions.
+
+    Raises:
+        ConfigError: The environment or a wrapper cannot be found or made, or the environment observes no images where
+            these are needed.
+    """
+    stepping = SteppingOptions.of(config)
+    if not stepping.changed:
+        env: Any = make_env(config.id, config.options, max_ticks=config.max_ticks)
+    else:
+        limit = 0 if config.max_ticks == 0 else config.max_ticks * stepping.frame_skip + stepping.noop_max + 1
+        env = SteppedEnv(make_env(config.id, config.options, max_ticks=limit), stepping, id=config.id)
+        env = TimeLimit(env, config.max_ticks) if config.max_ticks else env
+    return wrap(env, config.wrappers, id=config.id, kinds=(gymnasium.Env,)), stepping
 
 
 def _reject_running_statistics(env: gymnasium.Env[Any, Any]) -> None:
@@ -148,7 +169,9 @@ class GymnasiumGame:
             channels=self._channels,
         )
         self._acting, self._reward = role.acting[seat], role.reward[seat]
-        self._write_mask = mask_writer(None if role.action_mask is None else role.action_mask[seat])
+        self._write_mask = mask_writer(
+            None if role.action_mask is None else role.action_mask[seat], self._env.action_space
+        )
         self._write_statistics = statistics_writer(
             self._statistics, {name: values[seat] for name, values in role.statistics.items()}
         )
@@ -334,11 +357,12 @@ def make_environment(config: GymnasiumConfig, *, num_matches: int) -> Environmen
         ConfigError: The environment cannot be found or made, or is to be native and cannot.
         WorkerError: A worker process could not make it.
     """
-    can_be_native = not (config.wrappers or config.workers or config.statistics) and has_native(config.id)
+    per_match = config.wrappers or config.workers or config.statistics or SteppingOptions.of(config).changed
+    can_be_native = not per_match and has_native(config.id)
     if config.vectorized == "native" and not can_be_native:
         raise ConfigError(
             f'vectorized: {config.id!r} cannot be "native" here: that needs an implementation that starts single '
-            f'matches from their seeds, no wrappers or statistics, and workers = 0; choose "auto"'
+            f'matches from their seeds, no wrappers, statistics or held actions, and workers = 0; choose "auto"'
         )
     if can_be_native and config.vectorized != "series" and not is_rendering_enabled():  # it draws single matches only
         return NativeEnvironment(config, num_matches=num_matches)

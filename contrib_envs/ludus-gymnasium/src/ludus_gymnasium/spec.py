@@ -8,7 +8,14 @@ import gymnasium
 from ludus.environment import EnvironmentSpec, Role
 from ludus.errors import ContractError
 from ludus.spaces import leaf_spaces
-from ludus_copies import image_notes, is_reached, plain_action_space, plain_observation_space
+from ludus_copies import (
+    SteppingOptions,
+    check_entity_names,
+    is_reached,
+    observation_notes,
+    plain_action_space,
+    plain_observation_space,
+)
 
 from ludus_gymnasium.config import GymnasiumConfig
 
@@ -48,7 +55,10 @@ def make_spec(env: gymnasium.Env[Any, Any], config: GymnasiumConfig) -> Environm
     """
     try:
         declared = without_mask(env.observation_space, config.mask_key)
-        observation_space = plain_observation_space(declared, channels=config.channels)
+        check_entity_names(config.max_entities, [declared])
+        observation_space = plain_observation_space(
+            declared, channels=config.channels, max_entities=config.max_entities
+        )
         leaf_spaces(observation_space)
         action_space = plain_action_space(env.action_space)
     except ContractError as error:
@@ -60,7 +70,10 @@ def make_spec(env: gymnasium.Env[Any, Any], config: GymnasiumConfig) -> Environm
         teams=(0,),
         statistics=tuple(config.statistics),
     )
+    stepping = SteppingOptions.of(config)
     max_ticks = None if env.spec is None else env.spec.max_episode_steps
+    if max_ticks is not None and not config.max_ticks:  # the registry counts steps of the game
+        max_ticks = -(-max_ticks // stepping.frame_skip)
     least = winning_return(env, config.win_return)
     if least is None:
         score, rule = "return", "no win_return, so every match is a draw; compare returns"
@@ -73,5 +86,8 @@ def make_spec(env: gymnasium.Env[Any, Any], config: GymnasiumConfig) -> Environm
         max_ticks=max_ticks,
         score=score if config.score == "auto" else config.score,  # type: ignore[arg-type]
         outcome_rule=rule,
-        notes=tuple(image_notes(declared, channels=config.channels)),
+        notes=(
+            *observation_notes(declared, channels=config.channels, max_entities=config.max_entities),
+            *stepping.notes,
+        ),
     )

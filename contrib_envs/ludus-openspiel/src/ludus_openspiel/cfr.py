@@ -8,7 +8,7 @@ from ludus.errors import ConfigError
 
 from ludus_openspiel.config import CFRConfig
 from ludus_openspiel.games import OpenSpielSpec, load_game, load_pyspiel, require_spec
-from ludus_openspiel.tree import InformationStates, information_states
+from ludus_openspiel.tree import InformationStates, information_states, turn_based_game
 
 
 def make_agent(config: CFRConfig, *, spec: EnvironmentSpec, role: str) -> TableAgent:  # noqa: ARG001 - there is one role
@@ -45,7 +45,7 @@ def solve(game: str, states: InformationStates, *, iterations: int, variant: str
         variant: ``"cfr"`` or ``"cfr+"``.
     """
     pyspiel = load_pyspiel()
-    solver = (pyspiel.CFRPlusSolver if variant == "cfr+" else pyspiel.CFRSolver)(load_game(game))
+    solver = (pyspiel.CFRPlusSolver if variant == "cfr+" else pyspiel.CFRSolver)(turn_based_game(game))
     for _ in range(iterations):
         solver.evaluate_and_update_policy()
     average, found = solver.tabular_average_policy(), np.zeros(states.action_mask.shape)

@@ -36,11 +36,12 @@ from ludus_openspiel.tree import Exploitability
 def exploitability(
     run_dir: str, name: str, average: bool, history: bool, weighting: str, samples: int, as_json: bool
 ) -> None:
-    """Measure how much perfect opponents gain against a player of a run, in a small turn-based OpenSpiel game.
+    """Measure how much perfect opponents gain against a player of a run, in a small OpenSpiel game.
 
     RUN is a run folder. PLAYER is a player (its latest model), a model (main_agent@7), an anchor of the run or an
     installed agent (random); by default the run's first player. OpenSpiel computes the best responses: NashConv is what
-    they gain in all seats together, exploitability the mean per seat, in utilities of the game.
+    they gain in all seats together, exploitability the mean per seat, in utilities of the game. Games in which players
+    move simultaneously are converted: the players move in turn and do not see each other's moves.
 
     The average is that of fictitious play: a model is drawn at the start of a match and kept until its end.
     """

@@ -38,6 +38,12 @@ class OpenSpielConfig:
         help="players of each role, by number from 0: { first = [0], second = [1] }; empty: one role, player, for all",
         lasting=True,
     )
+    score: str = option(
+        "auto",
+        one_of("auto", "outcome", "return"),
+        help="what measures participants: the outcomes or the returns of their matches; auto: returns in games whose "
+        "utilities have no constant sum, or are the same for all players",
+    )
     workers: int = option(0, whole(0, 1024), help="processes that share the matches; 0 plays them one after another")
     max_ticks: int = option(0, at_least(0), help="ticks after which matches are truncated; 0 leaves it to the rules")
     time_limit: str = option(

@@ -37,7 +37,13 @@ def make_match(**options: Any) -> Match:
         ConfigError: The game cannot be made, does not offer the observation, or the roles do not fit its players.
     """
     config = OpenSpielConfig(**options)
-    spec = make_spec(config.game, observation=config.observation, max_ticks=config.max_ticks, roles=config.roles)
+    spec = make_spec(
+        config.game,
+        observation=config.observation,
+        max_ticks=config.max_ticks,
+        roles=config.roles,
+        score=config.score,
+    )
     return Match(spec, max_ticks=config.max_ticks, terminates=config.time_limit == "terminates")
 
 
@@ -113,7 +119,7 @@ class Match:
         found = {
             player: _Seat.make(arrays, role.name, index)
             for role in self._spec.roles
-            for index, player in enumerate(role.teams)
+            for index, player in enumerate(self._spec.players[role.name])
         }
         self._seats = [found[player] for player in self._players]
 
@@ -188,7 +194,13 @@ class Match:
             self._seats[player].mask[:] = False if terminated else self._state.legal_actions_mask(player)
         self._tick.terminated[...] = terminated
         self._tick.truncated[...] = not terminated
-        self._tick.outcome[:] = _outcome_points(self._returns)
+        self._tick.outcome[:] = self._outcome_points()
+
+    def _outcome_points(self) -> list[float]:
+        """Return the points per team: the highest return wins, ties share; a single team wins with a return over 0."""
+        if self._spec.num_teams > 1:
+            return winner_points(self._returns)
+        return [0.5 if self._spec.score == "return" else sign_points(self._returns[0])]
 
     def render_frame(self) -> str:
         """Return OpenSpiel's text of the state, with the hidden information of all players."""
@@ -196,11 +208,6 @@ class Match:
 
     def close(self) -> None:
         """Do nothing; there is nothing to free."""
-
-
-def _outcome_points(returns: list[float]) -> list[float]:
-    """Return the points per team: the highest return wins, ties share; a single player wins with a return over 0."""
-    return [sign_points(returns[0])] if len(returns) == 1 else winner_points(returns)
 
 
 def _uniform(seed: int, number: int) -> float:

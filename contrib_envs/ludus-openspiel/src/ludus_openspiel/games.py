@@ -10,7 +10,7 @@ import importlib
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from attrs import frozen
@@ -38,12 +38,14 @@ class OpenSpielSpec(EnvironmentSpec):
         tensor: Tensor that players observe: ``"information_state"`` or ``"observation"``.
         declared_shape: Shape of the tensor as OpenSpiel declares it.
         image: How OpenSpiel orders the axes of a tensor with three axes; None: it is no image.
+        players: The players of each role by number from 0, in the order of the role's seats.
     """
 
     game: str
     tensor: str
     declared_shape: tuple[int, ...]
     image: ImageLayout | None
+    players: Mapping[str, tuple[int, ...]]
 
 
 def load_pyspiel() -> Any:
@@ -156,7 +158,12 @@ def read_tensor(state: Any, spec: OpenSpielSpec, *, player: int) -> np.ndarray:
 
 
 def make_spec(
-    game: str, *, observation: str, max_ticks: int, roles: Mapping[str, Sequence[int]] | None = None
+    game: str,
+    *,
+    observation: str,
+    max_ticks: int,
+    roles: Mapping[str, Sequence[int]] | None = None,
+    score: str = "auto",
 ) -> OpenSpielSpec:
     """Return the spec of a game; arguments as in `OpenSpielConfig`.
 
@@ -174,31 +181,70 @@ def make_spec(
     tensor_space = spaces.Box(-np.inf, np.inf, shape, np.float32)
     observation_space = tensor_space if image is None else image.convert_space(tensor_space)
     action_space = spaces.Discrete(loaded.num_distinct_actions())
-    wins = "the highest return wins" if players > 1 else "a positive return wins"
+    cooperative = kind.utility == types.Utility.IDENTICAL
+    decided = _decide(
+        score,
+        num_teams=len(set(_teams(range(players), one_team=cooperative))),
+        general=kind.utility == types.Utility.GENERAL_SUM,
+    )
     at_the_end = kind.reward_model == types.RewardModel.TERMINAL
     return OpenSpielSpec(
         name="openspiel",
         roles=tuple(
-            Role(name=name, observation_space=observation_space, action_space=action_space, teams=tuple(its_players))
+            Role(
+                name=name,
+                observation_space=observation_space,
+                action_space=action_space,
+                teams=_teams(its_players, one_team=cooperative),
+            )
             for name, its_players in players_of.items()
         ),
         turn="turn-based" if kind.dynamics == types.Dynamics.SEQUENTIAL else "simultaneous",
         max_ticks=min(max_ticks, length) if max_ticks else length,
         zero_sum=kind.utility == types.Utility.ZERO_SUM,
-        constant_sum=players == 2,
+        constant_sum=players == 2 and not cooperative,
         perfect_information=kind.information == types.Information.PERFECT_INFORMATION,
         reward_range=(loaded.min_utility(), loaded.max_utility()) if at_the_end else None,
         sparse_rewards=at_the_end,
-        outcome_rule=wins,
+        score=decided.score,
+        outcome_rule=decided.rule,
         notes=() if image is None else (image_note("obs", shape, image),),
         game=game,
         tensor=tensor,
         declared_shape=shape,
         image=image,
+        players=players_of,
     )
 
 
-def _checked_roles(roles: Mapping[str, Sequence[int]], players: int) -> Mapping[str, Sequence[int]]:
+def _teams(players: Sequence[int], *, one_team: bool) -> tuple[int, ...]:
+    """Return the team of each player: every player is a team, unless all are paid the same."""
+    return (0,) * len(players) if one_team else tuple(players)
+
+
+@frozen
+class _Decision:
+    """What measures the participants of a game, and what decides its matches, in words."""
+
+    score: Literal["outcome", "return"]
+    rule: str
+
+
+def _decide(score: str, *, num_teams: int, general: bool) -> _Decision:
+    """Return what decides a match.
+
+    Args:
+        score: The option `score`.
+        num_teams: 1 where all players get the same returns.
+        general: The returns of the players have no constant sum.
+    """
+    one_team = num_teams == 1
+    if score == "return" or (score == "auto" and (one_team or general)):
+        return _Decision("return", "one team: compare returns" if one_team else "the highest return wins")
+    return _Decision("outcome", "a positive return wins" if one_team else "the highest return wins")
+
+
+def _checked_roles(roles: Mapping[str, Sequence[int]], players: int) -> dict[str, tuple[int, ...]]:
     """Return the players of each role.
 
     Raises:
@@ -213,7 +259,7 @@ def _checked_roles(roles: Mapping[str, Sequence[int]], players: int) -> Mapping[
             f"roles: expected every player from 0 to {players - 1} in one role and no empty role, got "
             f"{', '.join(f'{name} = {list(its_players)}' for name, its_players in roles.items())}"
         )
-    return roles
+    return {name: tuple(its_players) for name, its_players in roles.items()}
 
 
 def require_spec(spec: EnvironmentSpec) -> OpenSpielSpec:

@@ -200,7 +200,7 @@ class ParticipantPolicies:
         """Tabulate the policies of participants of a run.
 
         Args:
-            run: An open run of a turn-based game that is small enough to be enumerated.
+            run: An open run of a game that is small enough to be enumerated.
             name: A player (its latest model), a model, an anchor, or an installed agent.
             all_models: Use all frozen models of the player instead, oldest first.
             samples: Number of samples for estimates, see `tabulate_policy`.

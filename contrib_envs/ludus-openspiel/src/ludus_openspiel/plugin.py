@@ -35,7 +35,7 @@ def ludus_register_agents() -> list[Component]:
             name="openspiel-cfr",
             factory="ludus_openspiel.cfr:make_agent",
             config="ludus_openspiel.config:CFRConfig",
-            summary="close to an equilibrium: the average policy of OpenSpiel's CFR, in small turn-based games",
+            summary="close to an equilibrium: the average policy of OpenSpiel's CFR, in small games",
             environments=("openspiel",),
         ),
     ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from typing import Any
 
@@ -42,16 +43,27 @@ class InformationStates:
         return np.asarray(self.action_mask / self.action_mask.sum(axis=1, keepdims=True))
 
 
+@functools.lru_cache(maxsize=16)
+def turn_based_game(name: str) -> Any:
+    """Load a ``pyspiel.Game``; simultaneous players move one after another and do not see each other's moves.
+
+    Raises:
+        PluginError: OpenSpiel is not installed.
+        ConfigError: The game cannot be made.
+    """
+    game, pyspiel = load_game(name), load_pyspiel()
+    is_sequential = game.get_type().dynamics == pyspiel.GameType.Dynamics.SEQUENTIAL
+    return game if is_sequential else pyspiel.convert_to_turn_based(game)
+
+
 def information_states(spec: OpenSpielSpec, *, max_positions: int = 1_000_000) -> InformationStates:
     """Enumerate the information states of a game.
 
     Raises:
-        ConfigError: The game is simultaneous, has no perfect recall, has more than `max_positions` positions, or
-            OpenSpiel does not provide its information states.
+        ConfigError: The game has no perfect recall, has more than `max_positions` positions, or OpenSpiel does not
+            provide its information states.
     """
-    if spec.turn != "turn-based":
-        raise ConfigError(f"{spec.game}: players move simultaneously; expected a turn-based game")
-    game = load_game(spec.game)
+    game = turn_based_game(spec.game)
     if not game.get_type().provides_information_state_string:
         raise ConfigError(f"{spec.game}: OpenSpiel does not provide information states of this game; choose another")
     walk = _Walk(spec=spec, max_positions=max_positions)
@@ -98,12 +110,18 @@ class _Walk:
         number = self.index.setdefault(key, len(self.index))
         if number == len(self.player):
             self.player.append(player)
-            self.observation.append(read_tensor(state, self.spec, player=player))
+            self.observation.append(read_tensor(_original_state(state), self.spec, player=player))
             self.action_mask.append(state.legal_actions_mask(player))
             self.parent.append(parent)
         elif self.parent[number] != parent:
             raise ConfigError(f"{self.spec.game}: the game has no perfect recall, which is required")
         return number
+
+
+def _original_state(state: Any) -> Any:
+    """Return the state of the game as it is played, given one of `turn_based_game`."""
+    is_converted = isinstance(state, load_pyspiel().TurnBasedSimultaneousState)
+    return state.simultaneous_game_state() if is_converted else state
 
 
 @frozen
@@ -150,7 +168,7 @@ def measure(spec: OpenSpielSpec, probabilities: np.ndarray, *, states: Informati
             number = states.index[state.information_state_string(player)]
             return {action: float(probabilities[number, action]) for action in state.legal_actions(player)}
 
-    game = load_game(spec.game)
+    game = turn_based_game(spec.game)
     table = Table(game, list(range(game.num_players())))
     result = exploitability.nash_conv(game, table, return_only_nash_conv=False)
     return Exploitability(tuple(float(gain) for gain in result.player_improvements))

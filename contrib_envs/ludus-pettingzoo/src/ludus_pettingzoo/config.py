@@ -9,7 +9,14 @@ from typing import Any
 from attrs import frozen
 from ludus.option import Check, at_least, import_paths, name, one_of, option, optional, table, text, whole
 from ludus.trust import Imports, modules_of
-from ludus_copies_options import channels_option
+from ludus_copies_options import (
+    channels_option,
+    entities_option,
+    frame_skip_option,
+    max_frames_option,
+    noop_max_option,
+    sticky_actions_option,
+)
 
 #: Packages of games and wrappers for PettingZoo that any run file may name.
 LIBRARIES = ("pettingzoo", "magent2", "mpe2", "supersuit")
@@ -55,7 +62,12 @@ class PettingZooConfig:
         lasting=True,
         imports=Imports(modules=_id_modules, libraries=LIBRARIES),
     )
-    options: Mapping[str, Any] = option({}, help="keyword arguments of the environment's constructor")
+    options: Mapping[str, Any] = option(
+        {},
+        help="keyword arguments of the environment's constructor; files that they name must be below the current "
+        "folder, unless the game's module is trusted",
+        path="table",
+    )
     api: str = option(
         "auto",
         one_of("auto", "aec", "parallel"),
@@ -72,7 +84,12 @@ class PettingZooConfig:
         help="wrappers around each copy, such as those of SuperSuit, with their arguments, innermost first",
         lasting=True,
         imports=Imports(modules=modules_of, libraries=LIBRARIES),
+        path="table",
     )
+    frame_skip: int = frame_skip_option()
+    max_frames: int = max_frames_option()
+    sticky_actions: float = sticky_actions_option()
+    noop_max: int = noop_max_option()
     workers: int = option(0, whole(0, 1024), help="processes that share the matches; 0 plays them one after another")
     max_ticks: int = option(
         0, at_least(0), help="ticks after which to truncate matches; 0 leaves it to the environment"
@@ -109,12 +126,13 @@ class PettingZooConfig:
         "auto",
         one_of("auto", "outcome", "return"),
         help="what measures participants: the outcomes or the returns of their matches; auto: returns in a game of one "
-        "team without win_return",
+        "team without win_return, and in one whose teams have different roles and outcome = total",
     )
     mask_key: str = option(
         "action_mask", help="key of the action mask in the observation or the info of an agent", lasting=True
     )
     channels: str = channels_option()
+    max_entities: int | Mapping[str, int] = entities_option()
     dead_agents: str = option(
         "end",
         one_of("end", "wait"),

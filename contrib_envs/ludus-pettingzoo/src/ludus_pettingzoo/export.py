@@ -7,44 +7,85 @@ the form that `sample` of the action space takes: ``[A] int8``, or a tuple of su
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from gymnasium import Space, spaces
 from ludus.environment import Environment, Playable, Role, Tick
-from ludus.errors import ContractError
+from ludus.errors import ContractError, PluginError
+from ludus.rendering import Frame, Renderable, draw_match
 from ludus.spaces import action_dtype, action_width, label_sizes, leaf_spaces
 from pettingzoo import AECEnv, ParallelEnv
 from pettingzoo.utils.wrappers import OrderEnforcingWrapper
 
 
-def to_aec(env: Environment) -> AECEnv[str, Any, Any]:
+def to_aec(env: Environment, *, render_mode: str | None = None) -> AECEnv[str, Any, Any]:
     """Convert a ludus environment with one match to a PettingZoo AEC environment.
 
     Seats that act on the same tick step one after another; the environment advances after the last of them.
 
+    Args:
+        env: The environment. Some libraries draw only what was made within `ludus.rendering.enable_rendering`.
+        render_mode: ``"ansi"`` for text or ``"rgb_array"`` for images ``[H, W, 3] uint8``; by default text where people
+            can play the game in a terminal, else images.
+
     Raises:
-        ContractError: The environment has more than one match.
+        ContractError: The environment has more than one match, or does not have the render mode.
     """
-    return OrderEnforcingWrapper(_LudusAec(env))
+    return OrderEnforcingWrapper(_LudusAec(env, render_mode))
 
 
-def to_parallel(env: Environment) -> ParallelEnv[str, Any, Any]:
-    """Convert a ludus environment with one match to a PettingZoo Parallel environment.
+def to_parallel(env: Environment, *, render_mode: str | None = None) -> ParallelEnv[str, Any, Any]:
+    """Convert a ludus environment with one match to a PettingZoo Parallel environment; arguments as for `to_aec`.
 
     Raises:
-        ContractError: The environment has more than one match, or is turn-based.
+        ContractError: The environment has more than one match, or does not have the render mode, or is turn-based.
     """
     if env.spec.turn == "turn-based":
         raise ContractError(f"environment {env.spec.name!r} is turn-based; use to_aec")
-    return _LudusParallel(env)
+    return _LudusParallel(env, render_mode)
+
+
+def _render_modes(env: Environment) -> list[str]:
+    """Return the render modes of an environment whose match has begun; not every game can draw itself."""
+    is_drawn = isinstance(env, Renderable) and env.render_frame(0) is not None
+    modes = {"ansi": isinstance(env, Playable), "rgb_array": is_drawn}
+    return [mode for mode, offered in modes.items() if offered]
+
+
+def _checked_mode(env: Environment, offered: Sequence[str], wanted: str | None) -> str | None:
+    """Return the render mode that is wanted, by default the first one.
+
+    Raises:
+        ContractError: The environment does not have it.
+    """
+    if wanted is not None and wanted not in offered:
+        names = " and ".join(offered) or "none"
+        raise ContractError(f"environment {env.spec.name!r} has no render mode {wanted!r}; it has {names}")
+    return wanted or next(iter(offered), None)
+
+
+def _as_image(frame: Frame) -> np.ndarray:
+    """Return a frame as ``[H, W, 3] uint8``.
+
+    Raises:
+        PluginError: The frame is a scene or text, and ludus-terminal, which draws it, is not installed.
+    """
+    if isinstance(frame, np.ndarray):
+        return frame
+    try:
+        from ludus_terminal.drawing import Drawing, load_pillow  # noqa: PLC0415 - optional
+    except ImportError as error:
+        raise PluginError("images of scenes need ludus-terminal; pip install 'ludus-pettingzoo[render]'") from error
+    load_pillow()
+    return Drawing()(frame)
 
 
 class _SingleMatch:
     """One match of a ludus environment, by agent."""
 
-    def __init__(self, env: Environment) -> None:
+    def __init__(self, env: Environment, render_mode: str | None) -> None:
         if env.num_matches != 1:
             raise ContractError(
                 f"PettingZoo plays one match at a time; make the environment with num_matches=1, not {env.num_matches}"
@@ -53,6 +94,8 @@ class _SingleMatch:
         self.seats = {f"{role.name}_{i}": (role, i) for role in env.spec.roles for i in range(role.num_seats)}
         self._random = np.random.default_rng()
         self.tick = self._reset(0)
+        self.render_modes = _render_modes(env)
+        self.render_mode = _checked_mode(env, self.render_modes, render_mode)
         masked = {name for name, seen in self.tick.roles.items() if seen.action_mask is not None}
         self.observation_spaces = {
             agent: _exported_space(role, masked=role.name in masked) for agent, (role, _) in self.seats.items()
@@ -61,8 +104,10 @@ class _SingleMatch:
         self._actions: dict[str, np.ndarray] = {}
 
     def metadata(self, *, parallelizable: bool) -> dict[str, Any]:
-        modes = ["ansi"] if isinstance(self.env, Playable) else []
-        return {"name": self.env.spec.name, "render_modes": modes, "is_parallelizable": parallelizable}
+        about: dict[str, Any] = {"name": self.env.spec.name, "render_modes": self.render_modes}
+        if self.env.spec.tick_s:
+            about["render_fps"] = 1 / self.env.spec.tick_s
+        return {**about, "is_parallelizable": parallelizable}
 
     def reset(self, seed: int | None) -> None:
         if seed is not None:
@@ -78,7 +123,7 @@ class _SingleMatch:
 
     def act(self, agent: str, action: Any) -> None:
         role, seat = self.seats[agent]
-        self._actions[role.name][0, seat] = np.ravel(action)
+        self._actions[role.name][0, seat] = _action_columns(role.action_space, action)
 
     def advance(self) -> None:
         self.tick = self.env.step(self._actions)
@@ -119,8 +164,21 @@ class _SingleMatch:
             return {"observation": observation, "action_mask": tuple(np.split(mask, ends[:-1]))}
         return {"observation": observation, "action_mask": mask}
 
-    def render(self) -> str | None:
-        return self.env.render(0) if isinstance(self.env, Playable) else None
+    def render(self) -> str | np.ndarray | None:
+        if self.render_mode == "ansi" and isinstance(self.env, Playable):
+            return self.env.render(0)
+        frame = None if self.render_mode is None else draw_match(self.env, 0)
+        return None if frame is None else _as_image(frame)
+
+
+def _action_columns(space: Space[Any], action: Any) -> np.ndarray:
+    """Return an action of a space as an array: the labels of all parts, then their real numbers."""
+    if not isinstance(space, spaces.Tuple | spaces.Dict):
+        return np.ravel(action)
+    entries = space.spaces.items() if isinstance(space, spaces.Dict) else enumerate(space.spaces)
+    found = [(len(label_sizes(part)), _action_columns(part, action[key])) for key, part in entries]
+    labels, reals = [part[:count] for count, part in found], [part[count:] for count, part in found]
+    return np.concatenate([*labels, *reals])
 
 
 def _exported_space(role: Role, *, masked: bool) -> Space[Any]:
@@ -142,11 +200,11 @@ class _LudusAec(AECEnv[str, Any, Any]):  # type: ignore[misc]
 
     agent_selection: str
 
-    def __init__(self, env: Environment) -> None:
+    def __init__(self, env: Environment, render_mode: str | None) -> None:
         super().__init__()
-        self._match = _SingleMatch(env)
+        self._match = _SingleMatch(env, render_mode)
         self.metadata = self._match.metadata(parallelizable=env.spec.turn != "turn-based")
-        self.render_mode = "ansi" if isinstance(env, Playable) else None
+        self.render_mode = self._match.render_mode
         self.possible_agents = list(self._match.seats)
         self.agents: list[str] = []
 
@@ -201,7 +259,7 @@ class _LudusAec(AECEnv[str, Any, Any]):  # type: ignore[misc]
         for agent, (terminated, truncated) in self._match.endings(living).items():
             self.terminations[agent], self.truncations[agent] = terminated, truncated
 
-    def render(self) -> str | None:
+    def render(self) -> str | np.ndarray | None:
         return self._match.render()
 
     def close(self) -> None:
@@ -211,10 +269,10 @@ class _LudusAec(AECEnv[str, Any, Any]):  # type: ignore[misc]
 class _LudusParallel(ParallelEnv[str, Any, Any]):  # type: ignore[misc]
     """See `to_parallel`."""
 
-    def __init__(self, env: Environment) -> None:
-        self._match = _SingleMatch(env)
+    def __init__(self, env: Environment, render_mode: str | None) -> None:
+        self._match = _SingleMatch(env, render_mode)
         self.metadata = self._match.metadata(parallelizable=True)
-        self.render_mode = "ansi" if isinstance(env, Playable) else None
+        self.render_mode = self._match.render_mode
         self.possible_agents = list(self._match.seats)
         self.agents: list[str] = []
 
@@ -250,7 +308,7 @@ class _LudusParallel(ParallelEnv[str, Any, Any]):  # type: ignore[misc]
         acting = self._match.acting()
         return {agent: self._match.observe(agent, acting=agent in acting) for agent in self.agents}
 
-    def render(self) -> str | None:
+    def render(self) -> str | np.ndarray | None:
         return self._match.render()
 
     def close(self) -> None:

@@ -6,9 +6,9 @@ from collections.abc import Hashable, Iterable, Mapping
 from typing import Any
 
 from ludus.environment import EnvironmentSpec, Scenario
-from ludus.errors import ConfigError, ContractError, LudusError
+from ludus.errors import ContractError, LudusError
 from ludus.rendering import Frame
-from ludus_copies import MatchArrays, fold_seed, read_frame, wrap
+from ludus_copies import MatchArrays, SteppingOptions, fold_seed, read_frame, wrap
 from pettingzoo import AECEnv, ParallelEnv
 
 from ludus_pettingzoo.answers import RESET, STEP, find_problem, find_unknown_agent
@@ -17,8 +17,9 @@ from ludus_pettingzoo.config import PettingZooConfig
 from ludus_pettingzoo.environment import make_pettingzoo, remove_checks
 from ludus_pettingzoo.match import MatchState
 from ludus_pettingzoo.outcome import make_rule
-from ludus_pettingzoo.seating import assign_seats, read_spaces
-from ludus_pettingzoo.state import find_state
+from ludus_pettingzoo.seating import assign_seats, read_spaces, read_teams
+from ludus_pettingzoo.state import check_leaf_names, find_state
+from ludus_pettingzoo.stepped import with_stepping
 
 
 def make_game(**options: Any) -> AecGame | ParallelGame:
@@ -32,6 +33,8 @@ def make_game(**options: Any) -> AecGame | ParallelGame:
     env = make_pettingzoo(config.id, config.options, api=config.api)
     if config.unwrap:
         env = remove_checks(env)
+    stepping = SteppingOptions.of(config)
+    env = with_stepping(env, stepping, id=config.id)
     env = wrap(env, config.wrappers, id=config.id, kinds=(AECEnv, ParallelEnv))
     possible = getattr(env, "possible_agents", None)
     if not possible:
@@ -42,8 +45,9 @@ def make_game(**options: Any) -> AecGame | ParallelGame:
         builtin = read_builtin(env, list(agents))
     except ContractError as error:
         raise ContractError(f"game {config.id!r}: {error}") from error
-    given = _read_teams(config.teams, env, agents, infos) if isinstance(config.teams, str) else None
-    state = find_state(env, config.state, game=config.id, channels=config.channels)
+    given = read_teams(config.teams, env, agents, infos) if isinstance(config.teams, str) else None
+    state = find_state(env, config)
+    check_leaf_names(config, agents.values(), state)
     seating = assign_seats(
         agents,
         roles=config.roles,
@@ -52,6 +56,7 @@ def make_game(**options: Any) -> AecGame | ParallelGame:
         statistics=tuple(config.statistics),
         privileged=None if state is None else state.space,
         channels=config.channels,
+        max_entities=config.max_entities,
         builtin=builtin,
     )
     match = MatchState(
@@ -61,6 +66,7 @@ def make_game(**options: Any) -> AecGame | ParallelGame:
         state=state,
         masks_in_infos=any(config.mask_key in info for info in infos.values()),
     )
+    stepping.reject_masks(match.masked_roles, game=config.id)
     return ParallelGame(config.id, env, match) if isinstance(env, ParallelEnv) else AecGame(config.id, env, match)
 
 
@@ -85,28 +91,6 @@ def _reset_infos(env: Any, agents: Iterable[Hashable]) -> Mapping[Hashable, Mapp
         if not hasattr(env, name):
             raise ContractError(f"it has no attribute {name!r} after reset; adapt it to PettingZoo ≥ 1.24, or wrap it")
     return getattr(env, "infos", None) or {}
-
-
-def _read_teams(
-    source: str, env: Any, agents: Iterable[Hashable], infos: Mapping[Hashable, Mapping[str, Any]]
-) -> dict[Hashable, Hashable]:
-    """Return the team of every agent as the game gives it.
-
-    Raises:
-        ConfigError: The game does not give it.
-    """
-    kind, _, name = source.partition(":")
-    if kind == "info":
-        teams = {agent: info[name] for agent, info in infos.items() if name in info}
-    else:
-        method = getattr(env.unwrapped, name, None)
-        if not callable(method):
-            raise ConfigError(f"teams: the game has no method {name!r}")
-        teams = method()
-    missing = [agent for agent in agents if not isinstance(teams, Mapping) or agent not in teams]
-    if missing:
-        raise ConfigError(f"teams: expected the team of every agent from {source!r}, got none of {missing[0]!r}")
-    return {agent: teams[agent] for agent in agents}
 
 
 def _is_truncated(
@@ -279,6 +263,7 @@ class ParallelGame:
         self._env = env
         self._match = match
         self._living: list[Hashable] = []
+        self._removed: set[Hashable] = set()  # ended agents that are not in env.agents
         self._bots = NO_BOTS
 
     @property
@@ -308,9 +293,7 @@ class ParallelGame:
 
     def step(self) -> None:
         """Apply the actions of all living agents but built-in bots."""
-        seats = self._match.seats
-        actions = {agent: seats[agent].read_action() for agent in self._living if agent not in self._bots}
-        answer = self._env.step(actions)
+        answer = self._env.step(self._match.read_actions(self._acting))
         try:
             self._advance(*answer)
             self._match.write_state()
@@ -330,6 +313,7 @@ class ParallelGame:
 
     def _start(self, observations: Mapping[Hashable, Any], infos: Mapping[Hashable, Any]) -> None:
         self._match.start()
+        self._removed.clear()
         self._observe(observations, infos)
         self._living = list(self._env.agents)
         if not self._living:
@@ -352,8 +336,9 @@ class ParallelGame:
         if any(terminations.values()) or any(truncations.values()):
             match.end_agents(terminations, truncations)
         played = self._living
-        # some environments keep dead agents
-        self._living = [agent for agent in self._env.agents if agent not in match.ended]
+        self._living = list(self._env.agents)
+        if match.ended:
+            self._living = self._without_ended(self._living)
         if not self._living:
             match.end(truncated=_is_truncated(played, terminations, truncations))
             return
@@ -361,24 +346,46 @@ class ParallelGame:
         if match.reached_max_ticks():
             match.end(truncated=True)
 
+    def _without_ended(self, agents: list[Hashable]) -> list[Hashable]:
+        """Return the agents without ended ones, which some environments keep.
+
+        Raises:
+            ContractError: An ended agent returns that the environment had removed.
+        """
+        if returned := self._removed.intersection(agents):
+            raise ContractError(
+                f"game {self._id!r}: agent {min(returned, key=str)!r} is in env.agents again after its end; expected "
+                f"it to end once in a match: keep its flags False until it is gone for good"
+            )
+        self._removed.update(self._match.ended.keys() - set(agents))
+        return [agent for agent in agents if agent not in self._match.ended]
+
+    @property
+    def _acting(self) -> list[Hashable]:
+        return [agent for agent in self._living if agent not in self._bots] if self._bots else self._living
+
     def _mark_acting(self, observations: Mapping[Hashable, Any]) -> None:
-        for agent in self._living:
-            if agent in self._bots:
-                continue
-            seat = self._match.seats[agent]
-            if observations.get(agent) is None:  # the arrays still hold an earlier one
+        """Mark the seats of all living agents but built-in bots as acting.
+
+        Raises:
+            ContractError: One of them got no observation; the arrays still hold an earlier one.
+        """
+        acting = self._acting
+        given = (
+            observations if self._match.observed_all else [a for a, seen in observations.items() if seen is not None]
+        )
+        if not set(acting).issubset(given):
+            agent = next(agent for agent in acting if agent not in given)
+            if agent in self._match.seats:
                 raise ContractError(
                     f"game {self._id!r}: agent {agent!r} must act but got no observation; expected one for every "
                     f"agent in env.agents"
                 )
-            seat.act()
+        self._match.act(acting)
 
     def _observe(self, observations: Mapping[Hashable, Any], infos: Mapping[Hashable, Any]) -> None:
-        """Write the observations of agents; an agent without one keeps its last."""
         self._match.add_infos(infos)
-        for agent, observation in observations.items():
-            if observation is not None:
-                self._match.seats[agent].observe(observation, infos.get(agent) or {})
+        self._match.observe(observations, infos)
 
     def render_frame(self) -> Frame | None:
         """Return what the game renders as an image or as text."""

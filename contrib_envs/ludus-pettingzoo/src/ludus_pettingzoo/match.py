@@ -8,9 +8,18 @@ from typing import Any, Literal
 from ludus.environment import EnvironmentSpec
 from ludus.errors import ContractError
 from ludus.spaces import is_continuous
-from ludus_copies import MatchArrays, action_reader, mask_writer, observation_writer, reward_value, statistics_writer
+from ludus_copies import (
+    MatchArrays,
+    SteppingOptions,
+    action_reader,
+    mask_writer,
+    observation_writer,
+    reward_value,
+    statistics_writer,
+)
 
 from ludus_pettingzoo.config import PettingZooConfig
+from ludus_pettingzoo.crowd import Crowd, make_crowd
 from ludus_pettingzoo.outcome import MatchRecord, OutcomeRule
 from ludus_pettingzoo.seating import AgentSeat, Seating
 from ludus_pettingzoo.state import GameState
@@ -59,7 +68,7 @@ class SeatAdapter:
         self._mask_in_observation = its_spaces.has_mask
         self._mask_key = its_spaces.mask_key
         mask = None if role.action_mask is None else role.action_mask[seat]
-        self._write_mask = _reject_mask if is_continuous(its_spaces.action) else mask_writer(mask)
+        self._write_mask = _reject_mask if is_continuous(its_spaces.action) else mask_writer(mask, its_spaces.action)
         self._acting = role.acting[seat]
         self._reward = role.reward[seat]
         assert role.terminated is not None
@@ -135,6 +144,7 @@ class MatchState:
     Attributes:
         ended: Agents that have ended → whether they were terminated, else truncated.
         has_statistics: Whether infos hold statistics.
+        observed_all: Whether the last observations had no agent without one.
     """
 
     def __init__(
@@ -154,6 +164,8 @@ class MatchState:
         self.seats: dict[Hashable, SeatAdapter] = {}
         self.ended: dict[Hashable, bool] = {}
         self.has_statistics = bool(config.statistics)
+        self.observed_all = False
+        self._crowd: Crowd | None = None
         self._config = config
         self._seating = seating
         self._rule = rule
@@ -178,7 +190,7 @@ class MatchState:
             constant_sum=self._rule.is_constant_sum,
             score=self._rule.score if self._config.score == "auto" else self._config.score,  # type: ignore[arg-type]
             outcome_rule=self._rule.description,
-            notes=self._seating.notes,
+            notes=(*self._seating.notes, *SteppingOptions.of(self._config).notes),
         )
 
     def bind(self, arrays: MatchArrays) -> None:
@@ -187,8 +199,36 @@ class MatchState:
         self.seats = {
             agent_seat.agent: SeatAdapter(agent_seat, arrays, self._config) for agent_seat in self._seating.agent_seats
         }
+        self._crowd = make_crowd(self._seating.agent_seats, arrays, self._config)
         if self._state is not None:
             self._state.bind(arrays.tick)
+
+    def read_actions(self, agents: Sequence[Hashable]) -> dict[Hashable, Any]:
+        """Return the actions of agents in the form that the environment takes."""
+        if self._crowd is not None:
+            return self._crowd.read_actions(agents)
+        return {agent: self.seats[agent].read_action() for agent in agents}
+
+    def observe(self, observations: Mapping[Hashable, Any], infos: Mapping[Hashable, Mapping[str, Any]]) -> None:
+        """Write the observations of agents; an agent without one keeps its last.
+
+        Raises:
+            ContractError: The game returned something else.
+        """
+        self.observed_all = self._crowd is not None and self._crowd.observe(observations, infos)
+        if self.observed_all:
+            return
+        for agent, observation in observations.items():
+            if observation is not None:
+                self.seats[agent].observe(observation, infos.get(agent) or {})
+
+    def act(self, agents: Sequence[Hashable]) -> None:
+        """Mark the seats of agents as acting on this tick."""
+        if self._crowd is not None:
+            self._crowd.act(agents)
+            return
+        for agent in agents:
+            self.seats[agent].act()
 
     def bots(self, builtin: Sequence[str]) -> dict[Hashable, str]:
         """Return the built-in bot of each agent that has one in a match; see `Scenario.builtin`."""
@@ -225,6 +265,11 @@ class MatchState:
                 return
         except ValueError:
             pass  # an array of several numbers
+        if self._crowd is not None:
+            last = self._zeros[:]
+            if self._crowd.add_rewards(rewards, (last, self._total)):
+                self._last = last
+                return
         for agent, reward in rewards.items():
             if reward is not None:
                 self.add_reward(agent, reward)

@@ -87,7 +87,21 @@ def make_rule(config: PettingZooConfig, seating: Seating, env: Any) -> OutcomeRu
         "last": "the team with the highest reward on the last tick wins",
         "survival": "the team that survives longest wins, of several the one with the highest reward on the last tick",
     }
-    return OutcomeRule(points=best, description=words[kind], is_constant_sum=len(seating.team_names) == 2)
+    return OutcomeRule(
+        points=best,
+        description=words[kind],
+        is_constant_sum=len(seating.team_names) == 2,
+        score=_score(kind, seating),
+    )
+
+
+def _score(rule: str, seating: Seating) -> Literal["outcome", "return"]:
+    """Return what measures several teams: totals of different roles are not comparable."""
+    roles: dict[int, set[str]] = {}
+    for seat in seating.agent_seats:
+        roles.setdefault(seat.team, set()).add(seat.role)
+    sides_differ = len(set(map(frozenset, roles.values()))) > 1
+    return "return" if rule == "total" and sides_differ else "outcome"
 
 
 def _by_total(record: MatchRecord) -> list[float]:

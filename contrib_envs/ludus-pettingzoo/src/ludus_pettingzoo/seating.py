@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 import re
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -13,7 +13,8 @@ from gymnasium import Space, spaces
 from ludus.environment import Role
 from ludus.errors import ConfigError, ContractError
 from ludus.spaces import label_sizes, leaf_spaces
-from ludus_copies import image_notes, plain_action_space, plain_observation_space
+from ludus_copies import MaxEntities, observation_notes, plain_action_space, plain_observation_space
+from ludus_copies_options import DEFAULT_ENTITIES
 
 
 @frozen
@@ -102,6 +103,7 @@ def assign_seats(
     statistics: Sequence[str] = (),
     privileged: Space[Any] | None = None,
     channels: str = "auto",
+    max_entities: MaxEntities = DEFAULT_ENTITIES,
     builtin: Mapping[Hashable, Sequence[str]] = MappingProxyType({}),
 ) -> Seating:
     """Assign a seat to every agent.
@@ -114,6 +116,7 @@ def assign_seats(
         statistics: Names of the statistics of every agent.
         privileged: Space of what only the critics of every role read; None where there is nothing.
         channels: Axis of the channels of images.
+        max_entities: Number of entities of a Sequence that are observed.
         builtin: Built-in bots that can fill the seat of each agent; a role has those that all its agents have.
 
     Raises:
@@ -132,7 +135,9 @@ def assign_seats(
         its_spaces = agents[group[0]]
         role = Role(
             name=name,
-            observation_space=plain_observation_space(its_spaces.unwrapped, channels=channels),
+            observation_space=plain_observation_space(
+                its_spaces.unwrapped, channels=channels, max_entities=max_entities
+            ),
             action_space=plain_action_space(its_spaces.action),
             teams=tuple(team_of[agent] for agent in group),
             privileged_space=privileged,
@@ -142,9 +147,31 @@ def assign_seats(
             builtin=tuple(bot for bot in builtin.get(group[0], ()) if all(bot in builtin.get(a, ()) for a in group)),
         )
         made.append(role)
-        notes += image_notes(its_spaces.unwrapped, channels=channels)
+        notes += observation_notes(its_spaces.unwrapped, channels=channels, max_entities=max_entities)
         agent_seats += [AgentSeat(agent, name, i, team_of[agent], agents[agent]) for i, agent in enumerate(group)]
     return Seating(tuple(made), tuple(agent_seats), team_names, tuple(dict.fromkeys(notes)))
+
+
+def read_teams(
+    source: str, env: Any, agents: Iterable[Hashable], infos: Mapping[Hashable, Mapping[str, Any]]
+) -> dict[Hashable, Hashable]:
+    """Return the team of every agent as the game gives it.
+
+    Raises:
+        ConfigError: The game does not give it.
+    """
+    kind, _, name = source.partition(":")
+    if kind == "info":
+        teams = {agent: info[name] for agent, info in infos.items() if name in info}
+    else:
+        method = getattr(env.unwrapped, name, None)
+        if not callable(method):
+            raise ConfigError(f"teams: the game has no method {name!r}")
+        teams = method()
+    missing = [agent for agent in agents if not isinstance(teams, Mapping) or agent not in teams]
+    if missing:
+        raise ConfigError(f"teams: expected the team of every agent from {source!r}, got none of {missing[0]!r}")
+    return {agent: teams[agent] for agent in agents}
 
 
 def _group_by_spaces(agents: Mapping[Hashable, AgentSpaces]) -> dict[str, list[Hashable]]:

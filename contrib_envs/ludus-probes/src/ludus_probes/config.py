@@ -155,3 +155,11 @@ class SteerConfig:
     tolerance: float = option(
         0.05, above(0.0), help="a match is won with at most this squared distance, mean of its ticks; > 0"
     )
+
+
+@frozen(kw_only=True)
+class AimConfig:
+    """Options of the environment ``aim``."""
+
+    targets: int = option(4, whole(2, 64), help="targets to choose from, 2 to 64; the observation shows which is right")
+    tolerance: float = option(0.2, above(0.0), help="a match is won with at most this distance from the place; > 0")

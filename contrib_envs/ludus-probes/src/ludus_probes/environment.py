@@ -9,7 +9,7 @@ import numpy as np
 from gymnasium import Space, spaces
 from ludus.environment import EnvironmentSpec, Leaves, Role, RoleTick, Scenario, Tick, allocate_tick, checked_scenarios
 from ludus.errors import ContractError
-from ludus.spaces import legal_actions
+from ludus.spaces import legal_actions, real_box
 
 
 def highlight(text: str) -> str:
@@ -18,47 +18,44 @@ def highlight(text: str) -> str:
 
 
 def action_name(choice_names: Sequence[Sequence[str]], action: np.ndarray) -> str:
-    """Return the names of the choices of all labels, or the numbers of a continuous action, separated by spaces."""
-    if not choice_names:
-        return " ".join(f"{value:g}" for value in action)
-    return " ".join(names[int(choice)] for names, choice in zip(choice_names, action, strict=True))
+    """Return the names of the choices of all labels, then the real numbers, separated by spaces."""
+    choices = [names[int(choice)] for names, choice in zip(choice_names, action, strict=False)]
+    return " ".join([*choices, *(f"{value:g}" for value in action[len(choices) :])])
 
 
 def parse_action(choice_names: Sequence[Sequence[str]], space: Space[Any], text: str) -> np.ndarray:
-    """Parse an action into ``[L] int64`` or ``[D] float32``.
+    """Parse an action into ``[L] int64``, ``[D] float32`` or ``[L + D] float32``.
 
     Args:
-        choice_names: Names of the choices of every label; empty for a Box.
+        choice_names: Names of the choices of every label; empty for real numbers only.
         space: The action space.
         text: Text to parse.
 
     Raises:
         ValueError: The text names no action; the message lists what is expected.
     """
-    typed = text.lower().split()
-    if isinstance(space, spaces.Box):
-        return _numbers(space, typed, text)
-    if len(typed) != len(choice_names) or not all(
-        word in names for word, names in zip(typed, choice_names, strict=True)
-    ):
-        wanted = ", then ".join(_choices(names) for names in choice_names)
-        raise ValueError(f"expected {wanted}; got {text.strip()!r}")
-    return np.array([list(names).index(word) for word, names in zip(typed, choice_names, strict=True)], np.int64)
+    typed, box = text.lower().split(), real_box(space)
+    choices = [
+        list(names).index(word) if word in names else -1 for names, word in zip(choice_names, typed, strict=False)
+    ]
+    numbers = _numbers(typed[len(choice_names) :])
+    fits = len(choices) == len(choice_names) and -1 not in choices
+    if not fits or not (numbers.size == 0 if box is None else box.contains(numbers)):
+        wanted = [f"one of {' '.join(names)}" for names in choice_names]
+        if box is not None:
+            wanted.append(f"{box.shape[0]} numbers from {box.low.min():g} to {box.high.max():g}")
+        raise ValueError(f"expected {', then '.join(wanted)}; got {text.strip()!r}")
+    if box is None:
+        return np.array(choices, np.int64)
+    return np.concatenate([np.array(choices, np.float32), numbers])
 
 
-def _choices(names: Sequence[str]) -> str:
-    return f"one of {' '.join(names)}"
-
-
-def _numbers(space: spaces.Box, typed: Sequence[str], text: str) -> np.ndarray:
+def _numbers(typed: Sequence[str]) -> np.ndarray:
+    """Return typed words as ``[D] float32``; NaN where one is no number."""
     try:
-        action = np.array([float(word) for word in typed], np.float32)
+        return np.array([float(word) for word in typed], np.float32)
     except ValueError:
-        action = np.zeros(0, np.float32)
-    if not space.contains(action):
-        low, high = space.low.min(), space.high.max()
-        raise ValueError(f"expected {space.shape[0]} numbers from {low:g} to {high:g}; got {text.strip()!r}")
-    return action
+        return np.full(len(typed), np.nan, np.float32)
 
 
 #: The one role of every probe.
@@ -104,7 +101,7 @@ class Game(Protocol):
 
     @property
     def choice_names(self) -> Sequence[Sequence[str]]:
-        """Return the names of the choices of every action label; empty for continuous actions."""
+        """Return the names of the choices of every action label; empty for real numbers only."""
 
     def bind(self, player: RoleTick, outcome: np.ndarray) -> None:
         """Store the arrays to write, and allocate the game's state and its action mask, if any."""
@@ -210,7 +207,7 @@ class ProbeEnvironment:
         return action_name(self._game.choice_names, action)
 
     def parse_action(self, role: str, text: str) -> np.ndarray:  # noqa: ARG002 - there is one role
-        """Parse a typed action into ``[L] int64`` or ``[D] float32``.
+        """Parse a typed action; see `parse_action`.
 
         Raises:
             ValueError: The text is not an action; the message lists what is.
@@ -222,7 +219,7 @@ class StatelessAgent:
     """An agent that is a function of the observation; see `ludus.agent.EvaluatingAgent`.
 
     Args:
-        decide: From leaves ``[n, …]`` to actions ``[n, L] int64`` or ``[n, D] float32``.
+        decide: From leaves ``[n, …]`` to actions ``[n, L] int64`` or ``[n, L + D] float32``.
         value: What a seat expects to receive that plays so to the end.
     """
 

@@ -19,6 +19,7 @@ _SUMMARIES = {
     "team-game": "a shared reward with noise that critics may observe: decided by a critic of the global state",
     "targets": "choose one of a varying number of entities: decided by a network that knows no order",
     "steer": "two real numbers must follow the observation: decided by continuous actions",
+    "aim": "name a target and hit its place: decided by actions of a label and real numbers",
 }
 
 
@@ -60,4 +61,5 @@ def ludus_register_agents() -> list[Component]:
         _perfect("team-game", "team_game:make_team_game_agent", "every seat answers its sign"),
         _perfect("targets", "targets:make_targets_agent", "presses the right button on the entity that is sought"),
         _perfect("steer", "steer:make_steer_agent", "returns the best action to the bit"),
+        _perfect("aim", "aim:make_aim_agent", "shoots at the middle of the target that is sought"),
     ]

@@ -8,9 +8,11 @@ import attrs
 import numpy as np
 from gymnasium import spaces
 from ludus.environment import EnvironmentSpec, Role, Scenario
+from ludus.rendering import Scene
 from ludus_copies import Copies, MatchArrays, fold_seed, winner_points
 
 from ludus_soccer.config import SoccerConfig
+from ludus_soccer.scene import draw_scene
 from ludus_soccer.simulation import Moment, Simulation
 
 ROLE = "player"
@@ -135,6 +137,10 @@ class SoccerGame:
         parts["to_ball"][:] = config.to_ball * tick_s * moment.statistics[:, self._to_ball]
         parts["ball_to_goal"][:] = config.ball_to_goal * tick_s * moment.statistics[:, self._ball_to_goal]
         self._player.reward[:] = sum(parts[name] for name in PARTS)
+
+    def render_frame(self) -> Scene:
+        """Return the field from above."""
+        return draw_scene(self._simulation.place(), self._team, self._goals)
 
     def close(self) -> None:
         """Free the simulation."""

@@ -12,6 +12,7 @@ from attrs import frozen
 from ludus.errors import PluginError
 
 from ludus_soccer.config import SoccerConfig
+from ludus_soccer.scene import Placement
 
 _PHYSICS_S = 0.005
 _STATISTICS = "stats_"
@@ -105,6 +106,20 @@ class Simulation:
             scorer=scorer,
             is_over=step.last(),
             is_cut=step.last() and step.discount != 0,
+        )
+
+    def place(self) -> Placement:
+        """Return where the ball and the players are."""
+        physics, task = self._env.physics, self._env.task
+        arena = task.arena
+        bodies = [physics.bind(player.walker.root_body) for player in task.players]
+        goals = [(goal.lower[:2], goal.upper[:2]) for goal in (arena.home_goal, arena.away_goal)]
+        return Placement(
+            half_size=np.array(arena.size, np.float64),
+            goals=np.array(goals, np.float64),
+            ball=np.array(task.ball.get_pose(physics)[0][:2]),
+            players=np.array([body.xpos[:2] for body in bodies]),
+            headings=np.array([body.xmat[[0, 3]] for body in bodies]),  # x axis of the body, seen from above
         )
 
     def close(self) -> None:

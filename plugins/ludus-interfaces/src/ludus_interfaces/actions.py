@@ -1,8 +1,9 @@
-"""Transforms of actions."""
+"""Transforms of actions and masks."""
 
 from __future__ import annotations
 
 import math
+from itertools import accumulate, pairwise
 
 import attrs
 import numpy as np
@@ -10,7 +11,7 @@ from attrs import define, field
 from gymnasium import spaces
 from ludus.errors import ContractError
 from ludus.interface import Identity, SeatView, Spaces
-from ludus.spaces import is_continuous, label_sizes
+from ludus.spaces import label_sizes, real_sizes
 
 
 @define
@@ -30,9 +31,9 @@ class MergeLabels(Identity):
         """Return the spaces with one Discrete action.
 
         Raises:
-            ContractError: Actions are continuous, or there are too many combinations.
+            ContractError: Actions have real numbers, or there are too many combinations.
         """
-        if is_continuous(raw.action):
+        if real_sizes(raw.action):
             raise ContractError(f"merge-labels needs discrete actions, got {raw.action}")
         self._sizes = label_sizes(raw.action)
         choices = math.prod(self._sizes)
@@ -56,3 +57,50 @@ class MergeLabels(Identity):
     def act(self, action: np.ndarray, seat_ids: np.ndarray) -> np.ndarray:  # noqa: ARG002
         """Return the labels ``[n, L']`` of the chosen combination ``[n, 1]``."""
         return np.stack(np.unravel_index(action[:, 0], self._sizes), axis=1).astype(np.int64)
+
+
+@define
+class HideMask(Identity):
+    """Hides the mask of legal actions; a choice that is illegal becomes the first legal one of its label.
+
+    With it, an agent has to learn from its results which actions are legal [HoK §4, the comparison without masks].
+    """
+
+    keeps_labels = True
+    _bounds: tuple[int, ...] = field(init=False, default=())
+    _masks: dict[int, np.ndarray] = field(init=False, factory=dict)  # [A] bool by seat id, of the last view
+
+    def bind(self, raw: Spaces) -> Spaces:
+        """Return the raw spaces.
+
+        Raises:
+            ContractError: Actions have no labels, so they have no mask.
+        """
+        sizes = label_sizes(raw.action)
+        if not sizes:
+            raise ContractError(f"hide-mask needs discrete actions, got {raw.action}")
+        self._bounds = (0, *accumulate(sizes))
+        return raw
+
+    def reset(self, seat_ids: np.ndarray) -> None:
+        """Forget the masks of the seats."""
+        for seat in seat_ids.tolist():
+            self._masks.pop(seat, None)
+
+    def observe(self, view: SeatView, seat_ids: np.ndarray) -> SeatView:
+        """Return the view with a mask by which all choices are legal."""
+        if view.action_mask is None:
+            return view
+        self._masks.update(zip(seat_ids.tolist(), view.action_mask.copy(), strict=True))
+        return attrs.evolve(view, action_mask=np.ones_like(view.action_mask))
+
+    def act(self, action: np.ndarray, seat_ids: np.ndarray) -> np.ndarray:
+        """Return the action ``[n, L]`` with legal choices."""
+        if not self._masks:
+            return action
+        legal, action = np.stack([self._masks[seat] for seat in seat_ids.tolist()]), action.copy()
+        for label, (start, stop) in enumerate(pairwise(self._bounds)):
+            choices = legal[:, start:stop]
+            chosen = np.take_along_axis(choices, action[:, label, None].astype(np.int64), axis=1)[:, 0]
+            action[:, label] = np.where(chosen, action[:, label], choices.argmax(axis=1))
+        return action

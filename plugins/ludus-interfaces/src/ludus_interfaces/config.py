@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from attrs import frozen
-from ludus.option import Check, at_least, between, finite, one_of, option, whole
+from ludus.option import Check, at_least, between, finite, name, one_of, option, whole
 
 _LEAVES = "Names of the observation leaves to change; empty: all leaves of a supported kind."
+
+_IMAGES = "Names of the images; empty: all images."
 
 
 def _leaf_names(value: object) -> bool:
@@ -16,6 +18,10 @@ def _leaf_names(value: object) -> bool:
 
 def _are_weights(value: object) -> bool:
     return isinstance(value, dict) and all(map(finite().accepts, value.values()))
+
+
+def _are_three_numbers(value: object) -> bool:
+    return isinstance(value, tuple) and len(value) == 3 and all(map(finite().accepts, value))
 
 
 def _are_shares(value: object) -> bool:
@@ -53,6 +59,24 @@ _INTERFACES_BY_PART = Check(
 )
 _WIDTHS = "Number of action labels (or Box dimensions) of each part of the joint seat; empty: equal numbers."
 _WRAPPED_OPTIONS = "Options of that environment."
+
+
+@frozen(kw_only=True)
+class AgentIndicatorConfig:
+    """Options of the environment ``agent-indicator``."""
+
+    game: str = option(help="Name of the environment whose seats observe their number.", lasting=True)
+    options: dict[str, Any] = option({}, help=_WRAPPED_OPTIONS)
+    leaf: str = option("agent", name(), help="Name of the new observation leaf.", lasting=True)
+    by: str = option(
+        "seat",
+        one_of("seat", "team"),
+        help="Number that is observed: of the seat in its role, or of the team.",
+        lasting=True,
+    )
+    roles: tuple[str, ...] = option(
+        (), help="Roles that get the leaf; empty: all roles of several seats.", lasting=True
+    )
 
 
 @frozen(kw_only=True)
@@ -121,6 +145,32 @@ class FrameStackConfig:
     """Options of ``frame-stack``."""
 
     frames: int = option(4, whole(1, 1024), help="Number of stacked observations, the newest included.")
+    leaves: tuple[str, ...] = option((), help=_LEAVES)
+    padding: str = option(
+        "first",
+        one_of("first", "zeros"),
+        help="What fills the frames before the first observation of a match: that observation, or zeros.",
+    )
+
+
+@frozen(kw_only=True)
+class GreyConfig:
+    """Options of ``grey``."""
+
+    weights: tuple[float, ...] = option(
+        (0.299, 0.587, 0.114),
+        Check("three finite numbers", _are_three_numbers),
+        help="Weights of red, green and blue; [0, 0, 1] takes the blue channel.",
+    )
+    leaves: tuple[str, ...] = option((), help=_IMAGES)
+
+
+@frozen(kw_only=True)
+class LabelChannelsConfig:
+    """Options of ``label-channels``."""
+
+    labels: tuple[str, ...] = option((), help="Names of the Discrete leaves; empty: all.")
+    leaves: tuple[str, ...] = option((), help=_IMAGES)
 
 
 @frozen(kw_only=True)
@@ -137,6 +187,20 @@ class OneHotConfig:
     """Options of ``one-hot``."""
 
     leaves: tuple[str, ...] = option((), help=_LEAVES)
+
+
+@frozen(kw_only=True)
+class ResizeConfig:
+    """Options of ``resize``."""
+
+    height: int = option(84, whole(1, 4096), help="New height.")
+    width: int = option(84, whole(1, 4096), help="New width.")
+    method: str = option(
+        "area",
+        one_of("area", "bilinear", "nearest"),
+        help="How values are computed: mean of the covered area, interpolation, or the nearest pixel.",
+    )
+    leaves: tuple[str, ...] = option((), help=_IMAGES)
 
 
 @frozen(kw_only=True)

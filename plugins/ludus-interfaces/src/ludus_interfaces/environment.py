@@ -16,7 +16,7 @@ from ludus.environment import Environment, EnvironmentSpec, Playable, Role, Role
 from ludus.errors import ContractError
 from ludus.interface import Interface, SeatView, bind_role, require_distinct
 from ludus.rendering import Frame, draw_match
-from ludus.spaces import action_dtype, action_width, label_sizes, leaf_spaces
+from ludus.spaces import action_dtype, action_width, label_sizes, leaf_spaces, real_sizes
 
 
 @define
@@ -75,6 +75,22 @@ class Wrapper(ABC):
         """Return the wrapped environment, for wrappers of playable environments."""
         assert isinstance(self.environment, Playable)
         return self.environment
+
+
+class PlayablePart(Wrapper):
+    """The methods of a playable environment, for wrappers that change no actions."""
+
+    def render(self, match: int) -> str:
+        """Return the match as text."""
+        return self._playable.render(match)
+
+    def action_name(self, role: str, action: np.ndarray) -> str:
+        """Return the name of an action."""
+        return self._playable.action_name(role, action)
+
+    def parse_action(self, role: str, text: str) -> np.ndarray:
+        """Return the action that a text names."""
+        return self._playable.parse_action(role, text)
 
 
 def wrap_environment(environment: Environment, interfaces: Mapping[str, Interface]) -> Environment:
@@ -261,7 +277,7 @@ class _PlayableWrappedEnvironment(_WrappedEnvironment):
             if np.array_equal(kept, raw):  # most interfaces do not change actions
                 return raw
         sizes = label_sizes(wrapped.role.action_space)
-        if not sizes or np.prod(sizes) > _MAX_SEARCHED_ACTIONS:
+        if real_sizes(wrapped.role.action_space) or np.prod(sizes) > _MAX_SEARCHED_ACTIONS:
             raise ValueError(
                 f"actions of {role} cannot be typed through this interface; play the environment without it"
             )

@@ -13,14 +13,18 @@ from ludus.errors import ConfigError
 from ludus.installed import open_agent, open_game, open_interfaces
 from ludus.interface import Interface, Spaces, bind_spec, wrap_agent
 
-from ludus_interfaces.actions import MergeLabels
+from ludus_interfaces.actions import HideMask, MergeLabels
 from ludus_interfaces.config import (
+    AgentIndicatorConfig,
     AgentWithInterfacesConfig,
     AsTeamConfig,
     CombineConfig,
     FrameStackConfig,
+    GreyConfig,
+    LabelChannelsConfig,
     MergeLabelsConfig,
     OneHotConfig,
+    ResizeConfig,
     RewardPartsConfig,
     ScaleObservationConfig,
     ScaleRewardConfig,
@@ -31,6 +35,8 @@ from ludus_interfaces.config import (
 )
 from ludus_interfaces.environment import wrap_environment
 from ludus_interfaces.frames import FrameStack
+from ludus_interfaces.images import Grey, LabelChannels, Resize
+from ludus_interfaces.indicator import indicate_agents
 from ludus_interfaces.joint_seats import combine, is_joint, split_spaces
 from ludus_interfaces.observations import Flatten, OneHot, ScaleObservation, SelectLeaves
 from ludus_interfaces.rewards import RewardParts, ScaleReward
@@ -45,7 +51,22 @@ def flatten(config: None) -> Interface:  # noqa: ARG001 - no options
 
 def frame_stack(config: FrameStackConfig) -> Interface:
     """Make ``frame-stack``."""
-    return FrameStack(config.frames)
+    return FrameStack(config.frames, leaves=config.leaves, padding=config.padding)
+
+
+def grey(config: GreyConfig) -> Interface:
+    """Make ``grey``."""
+    return Grey(config.weights, leaves=config.leaves)
+
+
+def label_channels(config: LabelChannelsConfig) -> Interface:
+    """Make ``label-channels``."""
+    return LabelChannels(config.labels, leaves=config.leaves)
+
+
+def hide_mask(config: None) -> Interface:  # noqa: ARG001 - no options
+    """Make ``hide-mask``."""
+    return HideMask()
 
 
 def merge_labels(config: MergeLabelsConfig) -> Interface:
@@ -56,6 +77,11 @@ def merge_labels(config: MergeLabelsConfig) -> Interface:
 def one_hot(config: OneHotConfig) -> Interface:
     """Make ``one-hot``."""
     return OneHot(config.leaves)
+
+
+def resize(config: ResizeConfig) -> Interface:
+    """Make ``resize``."""
+    return Resize(config.height, config.width, method=config.method, leaves=config.leaves)
 
 
 def reward_parts(config: RewardPartsConfig) -> Interface:
@@ -94,6 +120,12 @@ def combined(config: CombineConfig) -> Interface:
 # -- environments ----------------------------------------------------------------------------------------------------
 
 
+def agent_indicator(config: AgentIndicatorConfig, *, num_matches: int) -> Environment:
+    """Make ``agent-indicator``; raises as `team_reward`."""
+    game = _game(config, num_matches, "agent-indicator")
+    return indicate_agents(game, leaf=config.leaf, by=config.by, roles=config.roles)
+
+
 def team_reward(config: TeamRewardConfig, *, num_matches: int) -> Environment:
     """Make ``team-reward``.
 
@@ -126,7 +158,9 @@ def environment_with_interfaces(config: WithInterfacesConfig, *, num_matches: in
 
 
 def _game(
-    config: TeamRewardConfig | AsTeamConfig | WithInterfacesConfig, num_matches: int, wrapper: str
+    config: AgentIndicatorConfig | TeamRewardConfig | AsTeamConfig | WithInterfacesConfig,
+    num_matches: int,
+    wrapper: str,
 ) -> Environment:
     """Make the environment that a wrapper wraps."""
     try:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import Any
 
 import attrs
@@ -12,6 +14,8 @@ from ludus.environment import Leaves
 from ludus.errors import ContractError
 from ludus.interface import Identity, SeatView, Spaces
 from ludus.spaces import is_image, leaf_spaces
+
+from ludus_interfaces.observations import replace_leaves, select_leaves
 
 
 def _no_ids() -> np.ndarray:
@@ -66,31 +70,41 @@ class SeatRows:
         self._fresh = np.concatenate([self._fresh, np.ones(new.size, bool)])
 
 
+_MOST_NUMBERS = 3 * 10**7  # of one leaf, four frames of a large screen; one observation is then 120 MB
+
+
 @define
 class FrameStack(Identity):
     """Stacks the observations of the last F decisions, oldest first.
 
-    Images are stacked along their channels, other leaves along a new first axis. The first observation of a match fills
-    all frames. Frames are the decisions of a seat and the end of its match, not the ticks in between.
+    Images are stacked along their channels, other leaves along a new first axis. Frames are the
+    decisions of a seat and the end of its match, not the ticks in between.
 
     Args:
         frames: F, the number of frames.
+        leaves: Names of the leaves; empty: all leaves.
+        padding: What fills the frames before the first observation of a match: ``"first"`` observation, or ``"zeros"``.
     """
 
     frames: int = 4
+    leaves: Sequence[str] = field(default=(), kw_only=True)
+    padding: str = field(default="first", kw_only=True)
     _rows: SeatRows = field(init=False, factory=SeatRows)
     _memory: Leaves = field(init=False, factory=dict)  # stacked leaves [k, …], one row per seat id
     _axes: dict[str, int] = field(init=False, factory=dict)  # axis of the frames, by leaf
 
     def bind(self, raw: Spaces) -> Spaces:
-        """Return the spaces with stacked leaves."""
-        leaves = leaf_spaces(raw.observation)
+        """Return the spaces with stacked leaves.
+
+        Raises:
+            ContractError: A named leaf is missing, or a leaf cannot be stacked.
+        """
+        leaves = select_leaves(leaf_spaces(raw.observation), self.leaves, (Space,))
         stacked = {name: _stacked(leaf, self.frames) for name, leaf in leaves.items()}
         if not self._memory:
             self._memory = {name: np.zeros((0, *(leaf.shape or ())), leaf.dtype) for name, leaf in stacked.items()}
             self._axes = {name: -1 if is_image(leaf) else 1 for name, leaf in leaves.items()}
-        plain = not isinstance(raw.observation, spaces.Dict)
-        return Spaces(stacked["obs"] if plain else spaces.Dict(stacked), raw.action)
+        return replace_leaves(raw, stacked)
 
     def reset(self, seat_ids: np.ndarray) -> None:
         """Clear the frames of these seats."""
@@ -100,9 +114,8 @@ class FrameStack(Identity):
         """Return the view with leaves ``[n, F, …]``, and images ``[n, H, W, F · C]``."""
         rows = self._rows.rows(seat_ids)
         fresh = self._rows.take_fresh(rows)
-        return attrs.evolve(
-            view, observation={n: self._push(n, leaf, rows, fresh) for n, leaf in view.observation.items()}
-        )
+        stacked = {name: self._push(name, view.observation[name], rows, fresh) for name in self._memory}
+        return attrs.evolve(view, observation={**view.observation, **stacked})
 
     def _push(self, name: str, leaf: np.ndarray, rows: np.ndarray, fresh: np.ndarray) -> np.ndarray:
         memory = self._memory[name]
@@ -115,7 +128,8 @@ class FrameStack(Identity):
         shifted, width = np.moveaxis(frames, axis, 0), newest.shape[axis]
         shifted[:-width] = np.moveaxis(memory[rows], axis, 0)[width:]
         shifted[-width:] = np.moveaxis(newest, axis, 0)
-        frames[fresh] = np.concatenate([newest[fresh]] * self.frames, axis)
+        older = newest[fresh] if self.padding == "first" else np.zeros_like(newest[fresh])
+        frames[fresh] = np.concatenate([older] * (self.frames - 1) + [newest[fresh]], axis)
         memory[rows] = frames
         return frames
 
@@ -125,6 +139,17 @@ def _repeat(bound: np.ndarray, frames: int, along_channels: bool) -> np.ndarray:
 
 
 def _stacked(leaf: Space[Any], frames: int) -> Space[Any]:
+    """Return the space of a leaf of several frames.
+
+    Raises:
+        ContractError: Such a leaf cannot be stacked, or is too large.
+    """
+    numbers = math.prod(leaf.shape or ())
+    if numbers * frames > _MOST_NUMBERS:
+        raise ContractError(
+            f"frame-stack: {frames} frames of {numbers:,} numbers exceed {_MOST_NUMBERS:,}: expected fewer frames, or "
+            "frame-stack once among the interfaces"
+        )
     if isinstance(leaf, spaces.Box):
         low, high = (_repeat(bound, frames, is_image(leaf)) for bound in (leaf.low, leaf.high))
         return spaces.Box(low, high, dtype=leaf.dtype.type)

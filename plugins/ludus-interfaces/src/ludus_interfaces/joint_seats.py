@@ -17,7 +17,7 @@ from attrs import define, field, frozen
 from gymnasium import spaces
 from ludus.errors import ContractError
 from ludus.interface import Interface, ScheduledInterface, SeatView, Spaces, require_distinct
-from ludus.spaces import action_width, is_continuous, label_sizes, leaf_spaces
+from ludus.spaces import action_width, is_continuous, label_sizes, leaf_spaces, real_box
 
 from ludus_interfaces.rewards import WHOLE_REWARD
 
@@ -31,19 +31,21 @@ def join_spaces(parts: Sequence[Spaces]) -> Spaces:
     """Return the spaces of a joint seat with these parts.
 
     Raises:
-        ContractError: Some parts have Box actions and others labels.
+        ContractError: Some parts have Box actions and others labels, or a part has both.
     """
     leaves = {f"{k}.{n}": leaf for k, part in enumerate(parts) for n, leaf in leaf_spaces(part.observation).items()}
     return Spaces(spaces.Dict(leaves), _join_actions([part.action for part in parts]))
 
 
 def _join_actions(parts: Sequence[spaces.Space[object]]) -> spaces.Space[object]:
-    continuous = [is_continuous(part) for part in parts]
-    if not any(continuous):
+    boxes = [box for box in map(real_box, parts) if box is not None]
+    if not boxes:
         return spaces.MultiDiscrete([n for part in parts for n in label_sizes(part)])
-    boxes = [part for part in parts if isinstance(part, spaces.Box)]
-    if len(boxes) < len(parts):
-        raise ContractError("cannot join Box actions with labels: expected the same kind of actions in all parts")
+    if not all(map(is_continuous, parts)):
+        raise ContractError(
+            "cannot join Box actions with labels: expected labels only, or real numbers only, in the actions of all "
+            "parts"
+        )
     low, high = (np.concatenate([np.ravel(getattr(box, end)) for box in boxes]) for end in ("low", "high"))
     return spaces.Box(low.astype(np.float32), high.astype(np.float32))
 
@@ -89,8 +91,11 @@ def _plain_or_dict(leaves: dict[str, spaces.Space[object]]) -> spaces.Space[obje
 
 
 def _part_action(action: spaces.Space[object], start: int, stop: int) -> spaces.Space[object]:
-    if isinstance(action, spaces.Box):
-        return spaces.Box(np.ravel(action.low)[start:stop], np.ravel(action.high)[start:stop])
+    box = real_box(action)
+    if box is not None:
+        if not is_continuous(action):
+            raise ContractError(f"cannot divide actions with labels and real numbers into parts, got {action}")
+        return spaces.Box(box.low[start:stop], box.high[start:stop])
     sizes = label_sizes(action)[start:stop]
     return spaces.Discrete(sizes[0]) if len(sizes) == 1 else spaces.MultiDiscrete(list(sizes))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -27,7 +27,7 @@ def _bounds(leaf: Space[Any]) -> tuple[np.ndarray, np.ndarray]:
     return np.ravel(low).astype(np.float32), np.ravel(high).astype(np.float32)
 
 
-def _select_leaves(
+def select_leaves(
     leaves: dict[str, Space[Any]], names: Sequence[str], kinds: tuple[type, ...]
 ) -> dict[str, Space[Any]]:
     """Return the leaves of these kinds, restricted to `names` unless it is empty.
@@ -38,12 +38,13 @@ def _select_leaves(
     fitting = {name: leaf for name, leaf in leaves.items() if isinstance(leaf, kinds)}
     for name in names:
         if name not in fitting:
-            expected = " or ".join(kind.__name__ for kind in kinds)
+            expected = " or ".join("observation" if kind is Space else kind.__name__ for kind in kinds)
             raise ContractError(f"there is no {expected} leaf {name!r}; there are {', '.join(fitting) or 'none'}")
     return {name: fitting[name] for name in names} if names else fitting
 
 
-def _replace_leaves(raw: Spaces, changed: dict[str, Space[Any]]) -> Spaces:
+def replace_leaves(raw: Spaces, changed: Mapping[str, Space[Any]]) -> Spaces:
+    """Return the spaces with changed observation leaves."""
     if not isinstance(raw.observation, spaces.Dict):
         return Spaces(changed.get("obs", raw.observation), raw.action)
     return Spaces(spaces.Dict({**leaf_spaces(raw.observation), **changed}), raw.action)
@@ -86,13 +87,13 @@ class OneHot(Identity):
         Raises:
             ContractError: A named leaf is missing or of another kind.
         """
-        chosen = _select_leaves(leaf_spaces(raw.observation), self.leaves, (spaces.Discrete, spaces.MultiDiscrete))
+        chosen = select_leaves(leaf_spaces(raw.observation), self.leaves, (spaces.Discrete, spaces.MultiDiscrete))
         for name, leaf in chosen.items():
             sizes = np.ravel(leaf.nvec if isinstance(leaf, spaces.MultiDiscrete) else leaf.n)  # type: ignore[attr-defined]
             starts = np.ravel(leaf.start)  # type: ignore[attr-defined]
             self._widths[name] = int(sizes.sum())
             self._offsets[name] = np.cumsum(sizes) - sizes - starts
-        return _replace_leaves(raw, {name: spaces.Box(0, 1, (self._widths[name],)) for name in chosen})
+        return replace_leaves(raw, {name: spaces.Box(0, 1, (self._widths[name],)) for name in chosen})
 
     def observe(self, view: SeatView, seat_ids: np.ndarray) -> SeatView:
         """Return the view with one-hot leaves ``[n, size] float32``."""
@@ -161,13 +162,13 @@ class ScaleObservation(Identity):
         """
         if self.low >= self.high:
             raise ContractError(f"scale-observation needs low < high, got {self.low:g} and {self.high:g}")
-        boxes = _select_leaves(leaf_spaces(raw.observation), self.leaves, (spaces.Box,))
+        boxes = select_leaves(leaf_spaces(raw.observation), self.leaves, (spaces.Box,))
         self._scales = {
             name: _Scale.for_leaf(leaf, self.low, self.high)
             for name, leaf in boxes.items()
             if isinstance(leaf, spaces.Box)
         }
-        return _replace_leaves(raw, {name: spaces.Box(scale.low, scale.high) for name, scale in self._scales.items()})
+        return replace_leaves(raw, {name: spaces.Box(scale.low, scale.high) for name, scale in self._scales.items()})
 
     def observe(self, view: SeatView, seat_ids: np.ndarray) -> SeatView:  # noqa: ARG002
         """Return the view with scaled leaves."""

@@ -9,8 +9,14 @@ LUDUS_API = 1
 
 @hookimpl
 def ludus_register_environments() -> list[Component]:
-    """Register environments that wrap another one: ``as-team``, ``team-reward`` and ``with-interfaces``."""
+    """Register environments that wrap another one."""
     return [
+        Component(
+            name="agent-indicator",
+            factory="ludus_interfaces.factories:agent_indicator",
+            config="ludus_interfaces.config:AgentIndicatorConfig",
+            summary="Another environment in which seats observe their number",
+        ),
         Component(
             name="as-team",
             factory="ludus_interfaces.factories:team_environment",
@@ -55,14 +61,18 @@ def ludus_register_agents() -> list[Component]:
 _SUMMARIES = {
     "flatten": "All observation leaves as one float32 vector",
     "frame-stack": "The observations of the last few decisions together",
+    "grey": "Colour images as images of one channel",
+    "hide-mask": "Actions without a mask; a choice that is illegal becomes the first legal one of its label",
+    "label-channels": "Discrete observation leaves as one-hot channels of the images",
     "merge-labels": "Several action labels as one label with a choice for every combination",
     "one-hot": "Discrete observation leaves as one-hot vectors",
+    "resize": "Images of another height and width",
     "reward-parts": "The reward as a weighted sum of its named parts, which can fade or count once per match",
     "scale-observation": "Bounded observation leaves scaled to one range",
     "scale-reward": "Rewards times a factor, optionally clipped",
     "select-leaves": "Only some of the observation leaves",
 }
-_WITHOUT_OPTIONS = ("flatten",)
+_WITHOUT_OPTIONS = ("flatten", "hide-mask")
 
 
 @hookimpl

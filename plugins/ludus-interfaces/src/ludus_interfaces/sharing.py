@@ -14,7 +14,7 @@ from attrs import define, field
 from ludus.environment import Environment, EnvironmentSpec, Playable, RoleTick, Tick
 from ludus.errors import ContractError
 
-from ludus_interfaces.environment import Wrapper
+from ludus_interfaces.environment import PlayablePart, Wrapper
 from ludus_interfaces.rewards import WHOLE_REWARD
 
 _PREFIXES = ("", "team/", "opponents/")  # of parts earned by the seat, its team and its opponents
@@ -143,12 +143,5 @@ class _SharedRewards(Wrapper):
         return attrs.evolve(tick, reward=reward, reward_parts=parts)
 
 
-class _PlayableSharedRewards(_SharedRewards):
-    def render(self, match: int) -> str:
-        return self._playable.render(match)
-
-    def action_name(self, role: str, action: np.ndarray) -> str:
-        return self._playable.action_name(role, action)
-
-    def parse_action(self, role: str, text: str) -> np.ndarray:
-        return self._playable.parse_action(role, text)
+class _PlayableSharedRewards(PlayablePart, _SharedRewards):
+    pass

@@ -94,6 +94,7 @@ class EntityEncoder(nn.Module):
         super().__init__()
         count, size = leaves[config.leaf].shape or ()
         self._config = config
+        self._count = count
         self._columns = [InputColumns(config.leaf, size, (size,))]
         self._factor = scale_factor(leaves[config.leaf], scale=settings.scale)
         self._num_features = config.hidden[-1]
@@ -112,7 +113,7 @@ class EntityEncoder(nn.Module):
             entities = torch.where(present.unsqueeze(2), entities, 0.0)  # removes NaN of absent entities too
         if self.norm is not None:
             entities = self.norm(entities)
-        encoded: Tensor = self.layers(entities.flatten(0, 1)).reshape(*entities.shape[:2], -1)  # [n, E, width + key]
+        encoded = self._unflatten(self.layers(entities.flatten(0, 1)))  # [n, E, width + key]
         features, keys = torch.split(encoded, [self._num_features, config.key], dim=2)
         return self._pool(features, present), EntityKeys(keys, present) if config.key else None
 
@@ -138,10 +139,15 @@ class EntityEncoder(nn.Module):
             entities = entities * self._factor
         return entities, leaves[config.present] != 0 if config.present else None
 
+    def _unflatten(self, rows: Tensor) -> Tensor:
+        """Return ``[n, E, …]`` from ``[n · E, …]``; by a number, because `torch.fx` cannot unpack a shape."""
+        unflattened: Tensor = rows.unflatten(0, (-1, self._count))  # type: ignore[no-untyped-call]
+        return unflattened
+
     def _pool(self, features: Tensor, present: Tensor | None) -> Tensor:
         """Return ``[n, width]`` from the features ``[n, E, f]`` of the entities present."""
         if present is None:
-            present = torch.ones(features.shape[:2], dtype=torch.bool, device=features.device)
+            return self._pool_all(features)
         mask = present.unsqueeze(2)  # [n, E, 1]
         if self._config.pool == "max":
             largest = features.masked_fill(~mask, -torch.inf).amax(1)
@@ -151,10 +157,23 @@ class EntityEncoder(nn.Module):
             return masked.flatten(1)
         if self._config.pool == "mean":
             return masked.sum(1) / mask.sum(1).clamp(min=1)
-        assert self.score is not None
-        scores: Tensor = self.score(features.flatten(0, 1)).reshape(*features.shape[:2], 1)
-        weights = scores.masked_fill(~mask, _ABSENT_LOGIT).softmax(1)
+        weights = self._scores(features).masked_fill(~mask, _ABSENT_LOGIT).softmax(1)
         return (weights * masked).sum(1)
+
+    def _pool_all(self, features: Tensor) -> Tensor:
+        """Return ``[n, width]`` from the features ``[n, E, f]`` of all entities."""
+        if self._config.pool == "max":
+            return features.amax(1)
+        if self._config.pool == "concat":
+            return features.flatten(1)
+        if self._config.pool == "mean":
+            return features.mean(1)
+        return (self._scores(features).softmax(1) * features).sum(1)
+
+    def _scores(self, features: Tensor) -> Tensor:
+        """Return the logits ``[n, E, 1]`` of attention pooling."""
+        assert self.score is not None
+        return self._unflatten(self.score(features.flatten(0, 1)))
 
 
 def _columns_of(

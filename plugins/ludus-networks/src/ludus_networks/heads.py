@@ -78,10 +78,11 @@ class Head(nn.Module):
             assert self.out is not None
             outputs: Tensor = self.out(features)
             return outputs
-        plain = features[:, :0] if self.out is None else self.out(features)
+        plain = None if self.out is None else self.out(features).split(self._sizes, dim=1)
         labels: list[Tensor] = []
-        for i, logits in enumerate(plain.split(self._sizes, dim=1)):
-            labels.append(logits)
+        for i in range(len(self._sizes)):
+            if plain is not None:
+                labels.append(plain[i])
             if i in self._attention:
                 query = self.queries[str(i)](features)
                 labels += [keys[encoder].logits(query) for encoder in self._attention[i].encoders]

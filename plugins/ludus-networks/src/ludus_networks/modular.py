@@ -97,6 +97,7 @@ class ModularNetwork(nn.Module):
 
     def __init__(self, config: ModularConfig, plan: Plan, request: NetworkRequest) -> None:
         super().__init__()
+        self._advice = ""
         settings = EncoderSettings(
             activation=config.activation, scale=config.scale, clip=config.normalize_clip if config.normalize else None
         )
@@ -126,6 +127,14 @@ class ModularNetwork(nn.Module):
 
         self.heads = make_heads(request.heads, width, config.heads)
         self.critic_heads = make_heads(request.critic_heads, critic_width, config.critic_heads)
+
+    def advise(self, text: str) -> None:
+        """Set the advice."""
+        self._advice = text
+
+    def advice(self) -> str:
+        """Return what to choose instead of this network; see `ludus.network.AdvisedNetwork`."""
+        return self._advice
 
     def forward(self, observation: Group, privileged: Group, state: Group) -> tuple[Group, Group]:
         """Return the heads ``[n, size]`` and the unchanged, empty state."""

@@ -15,6 +15,8 @@ from ludus_networks.config import ConvConfig, ImagePart, MLPConfig, ModularConfi
 from ludus_networks.images import cells_to_keep
 from ludus_networks.modular import ModularNetwork, build
 
+_SMALL_SIDE, _LARGE_SIDE = 20, 64  # cells; boards have at most 19
+
 
 def make_mlp(config: MLPConfig, *, request: NetworkRequest) -> ModularNetwork:
     """Return a multi-layer perceptron over all leaves."""
@@ -25,10 +27,12 @@ def make_mlp(config: MLPConfig, *, request: NetworkRequest) -> ModularNetwork:
         separate_critic=config.separate_critic,
         scale=config.scale,
     )
-    return build(options, request, name="mlp")
-
-
-_SMALL_SIDE, _LARGE_SIDE = 20, 64  # cells; boards have at most 19
+    network = build(options, request, name="mlp")
+    for leaf, space in request.observation.items():
+        if is_image(space) and min((space.shape or ())[:2]) > _SMALL_SIDE:  # boards are smaller
+            text = f"each unit reads all numbers of the image {leaf} {list(space.shape or ())}"
+            network.advise(f'{text}; network = "conv" learns from images with far fewer weights')
+    return network
 
 
 def choose_structure(space: Space[Any], config: ConvConfig) -> ConvConfig:

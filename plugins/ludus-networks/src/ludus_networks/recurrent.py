@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from itertools import pairwise
 
 import torch
@@ -9,6 +10,11 @@ from torch import Tensor, nn
 
 #: Names of the state tensors by kind of layer.
 _STATE_NAMES = {"lstm": ("h", "c"), "gru": ("h",)}
+
+
+def _without_autocast(device: str) -> AbstractContextManager[object]:
+    """Return a context without autocast; it does not read the device of a tensor, so that `torch.fx` can trace it."""
+    return torch.autocast(device, enabled=False) if torch.is_autocast_enabled(device) else nullcontext()
 
 
 class RecurrentCore(nn.Module):
@@ -52,13 +58,12 @@ class RecurrentCore(nn.Module):
     def step(self, features: Tensor, state: dict[str, Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
         """Return the output ``[n, size] float32`` for ``features [n, inputs]`` and the new state."""
         before = [state[name] for name in self.names]
-        with torch.autocast(features.device.type, enabled=False):
-            after: tuple[Tensor, ...]
+        with _without_autocast("cpu"), _without_autocast("cuda"):
             if self.kind == "lstm":
                 after = torch.lstm_cell(features.float(), before, *self._weights())
-            else:
-                after = (torch.gru_cell(features.float(), before[0], *self._weights()),)
-        return after[0], dict(zip(self.names, after, strict=True))
+                return after[0], {name: after[i] for i, name in enumerate(self.names)}
+            output = torch.gru_cell(features.float(), before[0], *self._weights())
+        return output, {self.names[0]: output}
 
     def unroll(self, features: Tensor, state: dict[str, Tensor], *, starts: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
         """Return the outputs of T steps and the state after them.

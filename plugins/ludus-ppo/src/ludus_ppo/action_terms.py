@@ -42,19 +42,27 @@ def categorical_terms(
     return torch.cat(log_probs, dim=1), torch.cat(entropies, dim=1)
 
 
-def gaussian_terms(parameters: Tensor, action: Tensor) -> tuple[Tensor, Tensor]:
-    """Return log-density and entropy of independent normal distributions, joined into one label.
+def gaussian_terms(parameters: Tensor, action: Tensor, *, sizes: Sequence[int] | None = None) -> tuple[Tensor, Tensor]:
+    """Return log-density and entropy of independent normal distributions, joined into one term for each Box.
 
     Args:
         parameters: ``[n, 2 D]``: means, then log standard deviations.
         action: ``[n, D] float32``.
+        sizes: Dimensions of the K boxes; they sum to D. None: one Box.
 
     Returns:
-        Log-density ``[n, 1]`` and entropy in nats ``[n, 1]``.
+        Log-density ``[n, K]`` and entropy in nats ``[n, K]``.
     """
     mean, log_std = parameters.chunk(2, dim=1)  # [n, D] each
     half_log_two_pi = 0.5 * math.log(2 * math.pi)
     scaled = (action - mean) * torch.exp(-log_std)
     log_prob = -0.5 * scaled.square() - log_std - half_log_two_pi  # [n, D]
     entropy = log_std + half_log_two_pi + 0.5  # [n, D]
-    return log_prob.sum(dim=1, keepdim=True), entropy.sum(dim=1, keepdim=True)
+    if sizes is None or len(sizes) == 1:
+        return log_prob.sum(dim=1, keepdim=True), entropy.sum(dim=1, keepdim=True)
+    return _sum_boxes(log_prob, sizes), _sum_boxes(entropy, sizes)
+
+
+def _sum_boxes(terms: Tensor, sizes: Sequence[int]) -> Tensor:
+    """Return the sums ``[n, K]`` over the dimensions of each Box of ``terms [n, D]``."""
+    return torch.cat([box.sum(dim=1, keepdim=True) for box in torch.split(terms, list(sizes), dim=1)], dim=1)

@@ -110,8 +110,8 @@ class PPOConfig(TrainerOptions):
     num_minibatches: int = option(8, whole(1, 1_000_000), help="gradient steps per pass over a batch; ≥ 1")
     epochs: float = option(
         4.0,
-        at_least(1.0),
-        help="passes over a batch; ≥ 1; 1.2: a fifth of it is used twice; the papers' reuse is 1.0 to 1.2",
+        between(1.0, 100.0),
+        help="passes over a batch, 1 to 100; 1.2: a fifth of it is used twice; the papers' reuse is 1.0 to 1.2",
     )
     activation_mb: int = option(
         0,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Protocol
 
 import numpy as np
@@ -11,7 +12,7 @@ from gymnasium import spaces
 from ludus.environment import Role
 from ludus.errors import ContractError
 from ludus.segment import Field
-from ludus.spaces import label_sizes
+from ludus.spaces import action_parts, is_continuous, is_hybrid, label_sizes, real_box, real_sizes
 from ludus_torch import ppo_losses as fused
 from torch import Tensor
 
@@ -23,7 +24,7 @@ class Sample:
     """Actions drawn for n rows.
 
     Attributes:
-        action: ``[n, L] int64`` or ``[n, D] float32``.
+        action: ``[n, L] int64``, ``[n, D] float32``, or ``[n, L + D] float32`` with labels and real numbers.
         extras: The distribution's `fields`.
     """
 
@@ -32,15 +33,19 @@ class Sample:
 
 
 class Distribution(Protocol):
-    """A distribution over the actions of a role, with a vector of parameters per row."""
+    """A distribution over the actions of a role, with a vector of P parameters per row.
+
+    An action has *terms*, one log-probability and one entropy each: its labels, then its Box parts. They are
+    independent, so the terms of an action add up. K is their number.
+    """
 
     @property
-    def head_size(self) -> int:
-        """Return the size of the policy head."""
+    def head_sizes(self) -> Mapping[str, int]:
+        """Return the sizes of the heads whose outputs, side by side, are the first parameters."""
 
     @property
     def label_sizes(self) -> tuple[int, ...]:
-        """Return the choices of each action label; empty for continuous actions."""
+        """Return the choices of each action label, which the head ``"policy"`` concatenates; empty without labels."""
 
     @property
     def log_std_size(self) -> int:
@@ -74,17 +79,17 @@ class Distribution(Protocol):
     def terms(
         self, parameters: Tensor, *, action: Tensor, extras: dict[str, Tensor], mask: Tensor | None
     ) -> tuple[Tensor, Tensor]:
-        """Return log-probability and entropy of recorded actions, each ``[n, L]``.
+        """Return log-probability and entropy of recorded actions, each ``[n, K]``.
 
         Args:
             parameters: ``[n, P] float32``.
-            action: ``[n, L] int64`` or ``[n, D] float32``.
+            action: Recorded actions, as in `Sample`.
             extras: Recorded fields of the decisions, which include the distribution's `fields`.
             mask: ``[n, A] bool`` or None.
         """
 
     def labels_used(self, action: Tensor) -> Tensor | None:
-        """Return the labels that the actions ``[n, L]`` use, ``[n, L] bool``; None: all of them."""
+        """Return the terms that the actions use, ``[n, K] bool``; None: all of them."""
 
     def check(self, action: Tensor, mask: Tensor) -> None:
         """Check that recorded masks allow the recorded actions.
@@ -110,7 +115,7 @@ class Categorical:
         ends = np.cumsum(self._sizes)
         self._slices = [slice(int(end) - size, int(end)) for end, size in zip(ends, self._sizes, strict=True)]
         self._offsets = torch.tensor([part.start for part in self._slices])
-        self.head_size = int(ends[-1])
+        self.head_sizes: Mapping[str, int] = {"policy": int(ends[-1])}
         self.log_std_size = 0
         self.fields: tuple[Field, ...] = (Field("log_prob", (len(self._sizes),)),)
 
@@ -120,7 +125,7 @@ class Categorical:
         """Draw one choice per label by inversion of the cumulative distribution; see `Distribution`."""
         rows, labels = parameters.shape[0], len(self._sizes)
         # choices first: reductions then are a few operations on long vectors
-        logits = np.full((self.head_size, rows), -np.inf, np.float32)
+        logits = np.full((self.head_sizes["policy"], rows), -np.inf, np.float32)
         np.copyto(logits, parameters.T, where=True if mask is None else mask.T)
         uniform = None if deterministic else rng.random((rows, labels), dtype=np.float32)
         action = np.empty((rows, labels), np.int64)
@@ -199,26 +204,38 @@ def _cumulative_sums(weights: np.ndarray) -> np.ndarray:
 
 
 class Gaussian:
-    """Independent normal distributions over a Box, scaled so that finite bounds lie at -1 and 1.
+    """Independent normal distributions over real numbers, scaled so that finite bounds lie at -1 and 1.
 
-    The sample is recorded as ``"unbounded_action"``; the action is the sample clipped to the bounds.
+    The sample is recorded as ``"unbounded_action"``; the action is the sample clipped to the bounds. The numbers of one
+    Box have one log-density together.
 
     Args:
-        role: A role with a one-dimensional Box action space.
+        role: A role whose actions have Box parts.
+        head: Name of the head of the means.
+
+    Raises:
+        ContractError: A Box is not one-dimensional.
     """
 
-    def __init__(self, role: Role) -> None:
-        space = role.action_space
-        if not isinstance(space, spaces.Box) or len(space.shape) != 1:
-            raise ContractError(f"role {role.name}: continuous actions must be a one-dimensional Box, got {space}")
-        self._role = role.name
-        self._low, self._high = space.low.astype(np.float32), space.high.astype(np.float32)
+    def __init__(self, role: Role, *, head: str = "policy") -> None:
+        for part in action_parts(role.action_space):
+            if isinstance(part, spaces.Box) and len(part.shape) != 1:
+                raise ContractError(f"role {role.name}: continuous actions must be a one-dimensional Box, got {part}")
+        box = real_box(role.action_space)
+        assert box is not None
+        self._role, self._sizes = role.name, real_sizes(role.action_space)
+        self._low, self._high = box.low.astype(np.float32), box.high.astype(np.float32)
         bounded = np.isfinite(self._low) & np.isfinite(self._high)
         low, high = np.where(bounded, self._low, -1), np.where(bounded, self._high, 1)
         self._centre, self._half = (low / 2 + high / 2).astype(np.float32), (high / 2 - low / 2).astype(np.float32)
-        self.head_size = self.log_std_size = int(space.shape[0])
+        self._starts = np.cumsum(self._sizes) - self._sizes
+        self.log_std_size = int(box.shape[0])
+        self.head_sizes: Mapping[str, int] = {head: self.log_std_size}
         self.label_sizes: tuple[int, ...] = ()
-        self.fields: tuple[Field, ...] = (Field("log_prob", (1,)), Field("unbounded_action", (self.head_size,)))
+        self.fields: tuple[Field, ...] = (
+            Field("log_prob", (len(self._sizes),)),
+            Field("unbounded_action", (self.log_std_size,)),
+        )
 
     def sample(
         self,
@@ -236,7 +253,8 @@ class Gaussian:
         unbounded = mean + noise * np.exp(log_std)
         log_density = -0.5 * noise**2 - log_std - np.float32(0.5 * np.log(2 * np.pi))
         action = np.clip(self._centre + self._half * unbounded, self._low, self._high)
-        return Sample(action, {"log_prob": log_density.sum(axis=1, keepdims=True), "unbounded_action": unbounded})
+        log_prob = np.add.reduceat(log_density, self._starts.tolist(), axis=1)
+        return Sample(action, {"log_prob": log_prob, "unbounded_action": unbounded})
 
     def probabilities(self, parameters: np.ndarray, mask: np.ndarray | None) -> np.ndarray:  # noqa: ARG002
         """Raise an error, as vectors have densities; see `Distribution`."""
@@ -250,8 +268,8 @@ class Gaussian:
         extras: dict[str, Tensor],
         mask: Tensor | None,  # noqa: ARG002 - masks do not apply
     ) -> tuple[Tensor, Tensor]:
-        """Return log-density and entropy of the whole vector, each ``[n, 1]``."""
-        return gaussian_terms(parameters, extras["unbounded_action"])
+        """Return log-density and entropy of every Box, each ``[n, K]``."""
+        return gaussian_terms(parameters, extras["unbounded_action"], sizes=self._sizes)
 
     def labels_used(self, action: Tensor) -> Tensor | None:  # noqa: ARG002 - there are no labels
         """Return None: every dimension is used."""
@@ -261,10 +279,71 @@ class Gaussian:
         """Return without a check: masks do not apply."""
 
 
+class Hybrid:
+    """Labels and real numbers: `Categorical` for the labels and `Gaussian` for the real numbers, independently.
+
+    Parameters are the logits of all labels, the means, and the log standard deviations.
+
+    Args:
+        role: A role whose actions have labels and Box parts.
+    """
+
+    def __init__(self, role: Role) -> None:
+        self._role = role.name
+        self._labels, self._reals = Categorical(role), Gaussian(role, head="reals")
+        self.label_sizes, self.log_std_size = self._labels.label_sizes, self._reals.log_std_size
+        self._num_labels, self._num_reals = len(self.label_sizes), len(real_sizes(role.action_space))
+        self._num_logits = sum(self.label_sizes)
+        self.head_sizes: Mapping[str, int] = {**self._labels.head_sizes, **self._reals.head_sizes}
+        self.fields: tuple[Field, ...] = (
+            Field("log_prob", (self._num_labels + self._num_reals,)),
+            *self._reals.fields[1:],
+        )
+
+    def sample(
+        self, parameters: np.ndarray, mask: np.ndarray | None, *, rng: np.random.Generator, deterministic: bool
+    ) -> Sample:
+        """Draw choices, then vectors; see `Distribution`."""
+        logits, numbers = np.split(parameters, [self._num_logits], axis=1)
+        labels = self._labels.sample(logits, mask, rng=rng, deterministic=deterministic)
+        reals = self._reals.sample(numbers, None, rng=rng, deterministic=deterministic)
+        log_prob = np.concatenate([labels.extras["log_prob"], reals.extras["log_prob"]], axis=1)
+        action = np.concatenate([labels.action.astype(np.float32), reals.action], axis=1)
+        return Sample(action, reals.extras | {"log_prob": log_prob})
+
+    def probabilities(self, parameters: np.ndarray, mask: np.ndarray | None) -> np.ndarray:
+        """Raise an error, as vectors have densities; see `Distribution`."""
+        return self._reals.probabilities(parameters, mask)
+
+    def terms(
+        self, parameters: Tensor, *, action: Tensor, extras: dict[str, Tensor], mask: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
+        """Return log-probability and entropy of every label and Box, each ``[n, K]``."""
+        logits, numbers = parameters.tensor_split([self._num_logits], dim=1)
+        labels = self._labels.terms(logits, action=self._choices(action), extras=extras, mask=mask)
+        reals = self._reals.terms(numbers, action=action, extras=extras, mask=None)
+        log_prob, entropy = (torch.cat(pair, dim=1) for pair in zip(labels, reals, strict=True))
+        return log_prob, entropy
+
+    def labels_used(self, action: Tensor) -> Tensor | None:
+        """Return the used labels and every Box; see `Distribution`."""
+        used = self._labels.labels_used(self._choices(action))
+        return None if used is None else torch.cat([used, used.new_ones(len(used), self._num_reals)], dim=1)
+
+    def check(self, action: Tensor, mask: Tensor) -> None:
+        """Check that every recorded choice is legal; see `Distribution`."""
+        self._labels.check(self._choices(action), mask)
+
+    def _choices(self, action: Tensor) -> Tensor:
+        return action[:, : self._num_labels].long()
+
+
 def distribution_for(role: Role) -> Distribution:
     """Return the distribution that fits the action space of `role`.
 
     Raises:
         ContractError: No distribution fits.
     """
-    return Gaussian(role) if isinstance(role.action_space, spaces.Box) else Categorical(role)
+    if is_hybrid(role.action_space):
+        return Hybrid(role)
+    return Gaussian(role) if is_continuous(role.action_space) else Categorical(role)

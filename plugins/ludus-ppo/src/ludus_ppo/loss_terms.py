@@ -16,11 +16,11 @@ class PolicyOutputs:
     """What the model being trained computes for a minibatch of n rows, with gradients.
 
     Attributes:
-        parameters: Parameters of the action distribution, ``[n, P] float32``: logits, the labels side by side, or means
-            and log standard deviations.
-        log_prob: Log-probability of the recorded action, ``[n, L]``.
-        entropy: Entropy in nats, ``[n, L]``.
-        used: Labels that the recorded action uses, ``[n, L] bool``; None: all of them.
+        parameters: Parameters of the action distribution, ``[n, P] float32``: logits, the labels side by side, then
+            means and log standard deviations.
+        log_prob: Log-probability of the recorded action, ``[n, K]``: one term per label, then one per Box.
+        entropy: Entropy in nats, ``[n, K]``.
+        used: Terms that the recorded action uses, ``[n, K] bool``; None: all of them.
         values: ``[n] float32`` by value head.
     """
 

@@ -22,7 +22,7 @@ class Minibatch:
         observation: Leaves ``[≥ n, …]``, of which rows from n on are padding; ``[T, N, …]`` where unrolled.
         privileged: Likewise; empty where the role has none.
         unrolled: How a recurrent network reads the observation; None for other networks.
-        action: ``[n, L] int64`` or ``[n, D] float32``.
+        action: ``[n, L] int64``, or ``[n, L + D] float32`` with D real numbers behind the labels.
         action_mask: ``[n, A] bool`` or None.
         extras: The fields that the algorithm records, each ``[n, …]``.
         advantage: ``[n]``.

@@ -40,12 +40,13 @@ class ActorCritic(nn.Module):
         request = NetworkRequest(
             observation=leaf_spaces(context.role.observation_space),
             privileged=leaf_spaces(context.role.privileged_space),
-            heads={"policy": distribution.head_size},
+            heads=dict(distribution.head_sizes),
             critic_heads=dict.fromkeys(values, 1),
-            head_gain={"policy": 0.01, **dict.fromkeys(values, 1.0)},
+            head_gain={**dict.fromkeys(distribution.head_sizes, 0.01), **dict.fromkeys(values, 1.0)},
             labels={"policy": distribution.label_sizes} if distribution.label_sizes else {},
         )
         self.request = request
+        self._policy_heads = tuple(distribution.head_sizes)
         self._values = values
         self.network = context.build_network(request)
         size = distribution.log_std_size
@@ -74,9 +75,10 @@ class ActorCritic(nn.Module):
             heads, _ = self.network(observation, privileged, {})
         else:
             heads = unrolled.heads(self.network, observation, privileged)
-        parameters = heads.pop("policy")
+        parts = [heads[name] for name in self._policy_heads]
         if self.log_std is not None:
-            parameters = torch.cat([parameters, self.log_std.expand_as(parameters)], dim=1)
+            parts.append(self.log_std.expand(len(parts[0]), -1))
+        parameters = torch.cat(parts, dim=1) if len(parts) > 1 else parts[0]
         values = {name: heads[name].squeeze(1) for name in self._values if name in heads}
         if self.value_scale is not None:
             scales = dict(zip(self._values, self.value_scale, strict=True))

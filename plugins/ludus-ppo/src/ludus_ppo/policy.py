@@ -107,9 +107,10 @@ class PPOPolicy:
         )
         if after.keys() != self._start.keys():
             raise ContractError("ppo: the network returns a state, but is no ludus.network.RecurrentNetwork")
-        parameters = heads["policy"]
+        parts = [heads[name] for name in self._distribution.head_sizes]
         if "log_std" in self._shapes:
-            parameters = np.concatenate([parameters, self._per_row("log_std", len(parameters), spans)], axis=1)
+            parts.append(self._per_row("log_std", len(parts[0]), spans))
+        parameters = np.concatenate(parts, axis=1) if len(parts) > 1 else parts[0]
         values = {name: heads[name][:, 0].copy() for name in self._values if name in heads}
         if "value_scale" in self._shapes:
             scale = self._per_row("value_scale", len(parameters), spans)  # [n, values, 2]

@@ -14,7 +14,7 @@ from attrs import frozen
 from ludus.agent import Agent
 from ludus.environment import Environment, EnvironmentSpec, Scenario
 from ludus.lineup import Lineup, make_agents, make_lineups, team_rotations
-from ludus.runs import open_run, play_matches, score
+from ludus.runs import ReturnOutcome, open_run, play_matches, score
 
 from ludus_terminal.views import NEAR
 
@@ -69,11 +69,12 @@ def evaluate(
             lineups = make_lineups(environment.spec, participants, run)
             rotated = [rotation for lineup in lineups for rotation in lineup.rotations()]
             agents = make_agents(rotated, run, environment, deterministic=deterministic)
+            by_return = run.return_outcome
         num_rotations = len(rotated) // len(lineups)
         per_seating = -(-matches // num_rotations)
         played = play_matches(environment, agents, matches=per_seating, seed=seed, scenario=scenario)
     results = [
-        _own_results(arrays, lineup.seats_of(0), lineup.teams_of(0)[0])
+        _own_results(_with_outcomes(arrays, by_return), lineup.seats_of(0), lineup.teams_of(0)[0])
         for arrays, lineup in zip(played, rotated, strict=True)
     ]
     by_lineup = [_Results.join(results[i : i + num_rotations]) for i in range(0, len(results), num_rotations)]
@@ -144,6 +145,11 @@ class _Results:
             mean_return=float(self.returns.mean()),
             mean_ticks=float(self.ticks.mean()),
         )
+
+
+def _with_outcomes(arrays: Mapping[str, np.ndarray], by_return: ReturnOutcome | None) -> Mapping[str, np.ndarray]:
+    """Return results with the outcomes that follow from returns, where these decide the matches of a run."""
+    return arrays if by_return is None else {**arrays, "outcome": by_return.points(arrays["returns"])}
 
 
 def _own_results(arrays: Mapping[str, np.ndarray], own_seats: Sequence[int], team: int) -> _Results:

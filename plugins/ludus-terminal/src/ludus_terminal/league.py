@@ -123,10 +123,39 @@ def matches(run: Path, *, last: int, as_json: bool) -> None:
 @league.command()
 @_run
 @click.option("--last", type=click.IntRange(1), default=5, show_default=True, help="Newest models of every player.")
+@click.option(
+    "--players",
+    "participants",
+    metavar="A,B,…",
+    default="",
+    help="Show these instead of the newest models and the anchors: models, anchors, or players (their newest model).",
+)
+@click.option("--against", metavar="NAME", help="Play matches against this participant instead of reading the log.")
+@click.option("--matches", type=click.IntRange(1), default=100, show_default=True, help="Matches of each to play.")
+@click.option("--seed", type=click.IntRange(0, 2**63 - 1), default=0, show_default=True, help="Seed of these matches.")
+@click.option("--plot", type=click.Path(dir_okay=False, path_type=Path), help="PNG file for the normalised profiles.")
 @_json
-def behaviour(run: Path, *, last: int, as_json: bool) -> None:
-    """Show what participants do in evaluation matches: means of the statistics that the environment emits."""
-    _print("behaviour:BEHAVIOUR", run, as_json=as_json, last=last)
+def behaviour(
+    run: Path,
+    *,
+    last: int,
+    participants: str,
+    against: str | None,
+    matches: int,
+    seed: int,
+    plot: Path | None,
+    as_json: bool,
+) -> None:
+    """Show what participants do in evaluation matches: means of the statistics that the environment emits.
+
+    With --against, all play the same matches against one opponent, which makes them comparable; nothing is written to
+    the run. Profiles (--plot) have every statistic on a scale from 0, the lowest mean that is shown, to 1, the highest.
+    """
+    from ludus_terminal.behaviour import PlayedAgainst  # noqa: PLC0415 - --help must be fast
+
+    names = [name for name in participants.split(",") if name]
+    played = PlayedAgainst(opponent=against, matches=matches, seed=seed) if against else None
+    _print("behaviour:BEHAVIOUR", run, as_json=as_json, last=last, participants=names, played=played, plot=plot)
 
 
 @league.command()
@@ -156,7 +185,8 @@ def verify(
 
     With --repair, models are restored from copies and from checkpoints of equal weights, and return to their pools. A
     model that cannot be restored is quarantined: it leaves its pools and plays no more. A damaged checkpoint is set
-    aside; the player resumes from the one before, or from its newest model.
+    aside; the player resumes from the one before, or from its newest model. Payoffs, behaviour and numbers of matches
+    that do not agree with a sound match log are counted again.
     """
     if copies and not repair:
         raise click.UsageError("--copy needs --repair")
@@ -203,8 +233,13 @@ def compare(run: Path, a: str, b: str, *, as_json: bool) -> None:
 )
 @_json
 def plot(run: Path, *, out: Path | None, as_json: bool) -> None:
-    """Draw payoffs, ratings, lineage, pools, opponents and shares as PNG files (needs matplotlib)."""
-    _print("plots:PLOTS", run, as_json=as_json, out=run / "plots" if out is None else out)
+    """Draw payoffs, ratings, lineage, pools, opponents, shares and behaviour as PNG files (needs matplotlib)."""
+    if out is None:
+        from ludus.runs import check_folder  # noqa: PLC0415 - only here: help must be fast
+
+        check_folder(run)
+        out = run / "plots"
+    _print("plots:PLOTS", run, as_json=as_json, out=out)
 
 
 @league.command()

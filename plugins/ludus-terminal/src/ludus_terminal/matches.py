@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ludus.agent import Agent
     from ludus.environment import Environment, EnvironmentSpec, RoleTick, Tick
 
-__all__ = ["MatchRunner", "OpenMatch", "agents_for", "agents_text", "match_options", "open_match"]
+__all__ = ["MatchRunner", "OpenMatch", "Result", "agents_for", "agents_text", "match_options", "open_match"]
 
 
 @frozen(kw_only=True)
@@ -49,6 +49,24 @@ class OpenMatch:
     def close(self) -> None:
         """Close the environment."""
         self.environment.close()
+
+
+@frozen(eq=False)
+class Result:
+    """How a match ended.
+
+    Args:
+        outcome: ``[teams] float32``.
+        returns: ``[seats]``: sums of rewards.
+    """
+
+    outcome: np.ndarray
+    returns: np.ndarray
+
+
+def _rewards(tick: Tick) -> np.ndarray:
+    """Return the rewards ``[seats]`` of the only match on a tick."""
+    return np.concatenate([role.reward[0] for role in tick.roles.values()]).astype(np.float64)
 
 
 @define(kw_only=True)
@@ -74,19 +92,21 @@ class MatchRunner:
             for role in self.match.spec.roles
         }
 
-    def play(self, seed: int) -> np.ndarray:
-        """Play to the end and return the outcome ``[teams] float32``."""
+    def play(self, seed: int) -> Result:
+        """Play to the end and return the result."""
         environment = self.match.environment
         start = Scenario(builtin=builtin_bots(self.agents))
         tick = environment.reset(match_seeds(seed, np.array([0])), scenarios=[start])
         for seat_id, agent in enumerate(self.agents):
             agent.reset(np.array([seat_id]))
         self.on_tick()
+        rewards = _rewards(tick)
         while not (tick.terminated[0] or tick.truncated[0]):
             self._decide(tick)
             tick = environment.step(self._actions)
+            rewards = rewards + _rewards(tick)
             self.on_tick()
-        return np.array(tick.outcome[0])
+        return Result(np.array(tick.outcome[0]), rewards)
 
     def _decide(self, tick: Tick) -> None:
         for seat_id, seat in enumerate(self.match.spec.seats):

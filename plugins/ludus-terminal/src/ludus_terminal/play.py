@@ -14,7 +14,7 @@ from attrs import define
 from ludus.environment import Playable
 from ludus.errors import ConfigError, ContractError
 from ludus.lineup import make_agents, make_lineup, parse_place
-from ludus.spaces import label_sizes, legal_actions
+from ludus.spaces import label_sizes, legal_actions, real_sizes
 
 from ludus_terminal.matches import MatchRunner, OpenMatch, agents_text, match_options, open_match
 
@@ -70,7 +70,7 @@ class _User:
 
     def _list_actions(self, mask: np.ndarray | None) -> str:
         sizes = label_sizes(self.role.action_space)
-        if not sizes:
+        if real_sizes(self.role.action_space):
             return f"any {self.role.name} action"
         labels = [np.ones(size, bool) for size in sizes] if mask is None else np.split(mask, np.cumsum(sizes)[:-1])
         choices = itertools.product(*(np.flatnonzero(label) for label in labels))
@@ -127,12 +127,15 @@ def play(
             click.echo(f"your team mates: {', '.join(mates)}")
         click.echo(f"you: seat {number} ({own.role}); opponent: {', '.join(lineup.opponents()) or 'none'}; seed {seed}")
         try:
-            outcome = MatchRunner(match=match, agents=agents, rng=np.random.default_rng(seed)).play(seed)
+            result = MatchRunner(match=match, agents=agents, rng=np.random.default_rng(seed)).play(seed)
         except Quit:
             click.echo("bye")
             return
         click.echo(game.render(0))
-        points = float(outcome[own.team])
+        if match.spec.score == "return":
+            click.echo(f"your return: {result.returns[number]:g}")
+            return
+        points = float(result.outcome[own.team])
         click.echo({1.0: "you won", 0.5: "a draw", 0.0: "you lost"}.get(points, f"you have {points:g} points"))
 
 

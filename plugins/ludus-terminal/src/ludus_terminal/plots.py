@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from ludus.errors import ConfigError
 from ludus.runs import Run
 from rich.console import RenderableType
 from rich.markup import escape
 
+from ludus_terminal.behaviour import newest_behaviour
+from ludus_terminal.figures import new_figure, save_figure
 from ludus_terminal.mix import MIX
+from ludus_terminal.profiles import draw_profiles
 from ludus_terminal.rating_views import evaluations
 from ludus_terminal.views import LINEAGE, NEAR, Data, View
 
@@ -24,25 +25,18 @@ if TYPE_CHECKING:
 __all__ = ["PLOTS"]
 
 _MAX_LABELS = 40  # names beside a heat map
-_DPI = 110
 _MAX_BINS = 30  # steps of a curve over training time
 
 
 def _plot(run: Run, *, out: Path) -> Data:
     """Draw all plots that have data, replacing earlier files, and return their paths."""
-    try:
-        from matplotlib.figure import Figure  # noqa: PLC0415 - optional, and half a second to import
-    except ModuleNotFoundError as error:
-        raise ConfigError("ludus league plot needs matplotlib; pip install 'ludus-terminal[plot]'") from error
     out.mkdir(parents=True, exist_ok=True)
     files = []
     for name, draw in _DRAWINGS.items():
-        figure, path = Figure(layout="constrained"), out / f"{name}.png"
+        figure, path = new_figure(), out / f"{name}.png"
         path.unlink(missing_ok=True)  # it may be of another run
         if draw(run, figure):
-            with warnings.catch_warnings():
-                warnings.filterwarnings("ignore", message="Glyph .* missing")  # letters that the font lacks
-                figure.savefig(path, dpi=_DPI)
+            save_figure(figure, path)
             files.append(str(path))
     return {"files": files}
 
@@ -260,6 +254,11 @@ def _shares(run: Run, figure: Figure) -> bool:
     return True
 
 
+def _behaviour(run: Run, figure: Figure) -> bool:
+    """Draw the profiles of the newest evaluated models of all players."""
+    return draw_profiles(figure, newest_behaviour(run))
+
+
 _DRAWINGS: dict[str, Callable[[Run, Figure], bool]] = {
     "payoffs": _payoffs,
     "ratings": _ratings,
@@ -267,6 +266,7 @@ _DRAWINGS: dict[str, Callable[[Run, Figure], bool]] = {
     "pools": _pools,
     "opponents": _opponents,
     "shares": _shares,
+    "behaviour": _behaviour,
 }
 
 PLOTS = View(_plot, _show_files)

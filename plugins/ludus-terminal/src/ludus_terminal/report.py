@@ -15,7 +15,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from ludus_terminal.output import output_width
-from ludus_terminal.returns import returns_json, returns_table
+from ludus_terminal.returns import returns_json, returns_table, rule_of
 from ludus_terminal.views import NEAR, printable, records_json
 
 __all__ = ["report"]
@@ -27,7 +27,7 @@ _MAX_RATINGS = 8  # ratings shown of a player's history
 @click.argument("run", type=click.Path(path_type=Path))
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, complete and unrounded.")
 def report(run: Path, *, as_json: bool) -> None:
-    """Show the scores of every player's newest model against anchors and earlier models, and the rating history."""
+    """Show the scores of every player's newest model against anchors and other models, and the rating history."""
     with open_run(run) as opened:
         data = _data(opened)
     if as_json:
@@ -45,6 +45,7 @@ def _data(run: Run) -> dict[str, Any]:
         "decisions": sum(player.decisions for player in run.league.players.values()),
         "matches": int(counters.get("matches", 0)),
         "teams": run.league.num_teams,
+        "rule": rule_of(run),
         "players": {name: _player(run, name) for name in run.league.players},
     }
 
@@ -52,14 +53,25 @@ def _data(run: Run) -> dict[str, Any]:
 def _player(run: Run, name: str) -> dict[str, Any]:
     league, models = run.league, run.league.players[name].models
     newest = models[-1] if models else ""
-    records = records_json(run, newest, (*league.anchors, *earlier_models(models))) if newest else {}
+    opponents = (*league.anchors, *earlier_models(models), *_newest_of_others(run, name))
+    records = records_json(run, newest, opponents) if newest else {}
     ratings = [league.rating(model) for model in models]
     return {
         "newest": newest,
         "records": {opponent: record for opponent, record in records.items() if record["score"] is not None},
-        "returns": returns_json(run, (newest, *earlier_models(models), *league.anchors)) if newest else [],
+        "returns": _returns(run, newest, opponents) if newest else [],
         "ratings": [rating if rating.matches else None for rating in ratings],
     }
+
+
+def _newest_of_others(run: Run, player: str) -> list[str]:
+    """Return the newest models of the other players."""
+    return [model for view in run.league.players.values() if view.name != player for model in view.models[-1:]]
+
+
+def _returns(run: Run, newest: str, others: Sequence[str]) -> list[dict[str, Any]]:
+    """Return the mean returns of all participants in a game of one team, else those of the newest model by opponent."""
+    return returns_json(run, (newest, *others) if run.league.num_teams == 1 else (newest,), others)
 
 
 def _rating(rating: Rating) -> dict[str, float]:
@@ -79,6 +91,8 @@ def _show(data: dict[str, Any]) -> Iterable[RenderableType]:
             yield _records(player) if player["records"] else _unrated(player["newest"], teams=data["teams"])
         if len(player["ratings"]) > 1 and any(player["ratings"]):
             yield _rating_history(player["ratings"])
+    if data["rule"]:
+        yield escape(f"score: {data['rule']}")
 
 
 def _rating_history(ratings: Sequence[Rating | None]) -> str:

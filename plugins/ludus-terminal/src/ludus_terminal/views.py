@@ -18,7 +18,7 @@ from rich.table import Table
 from rich.tree import Tree
 
 from ludus_terminal.output import NEAR, table
-from ludus_terminal.returns import returns_json, returns_table
+from ludus_terminal.returns import returns_json, returns_table, rule_of
 
 __all__ = [
     "LINEAGE",
@@ -113,7 +113,8 @@ def _overview(run: Run) -> Data:
         "matches": run.num_matches(),
         "teams": run.league.num_teams,
         "players": [_player(run, name) for name in run.league.players],
-        "returns": returns_json(run, (*newest, *run.league.anchors)),
+        "rule": rule_of(run),
+        "returns": returns_json(run, (*newest, *run.league.anchors), run.league.anchors),
         "ratings": _best_first(run, _league_ratings(run)),
     }
 
@@ -139,6 +140,8 @@ def _show_overview(data: Data) -> Iterable[RenderableType]:
     yield from _players_and_scores(data["players"], data["teams"])
     if data["returns"]:
         yield returns_table(data["returns"])
+    if data["rule"]:
+        yield escape(f"score: {data['rule']}")
     if data["teams"] == 1:
         return
     best, left = _best_of_each_side(data["ratings"])

@@ -19,7 +19,7 @@ from ludus.lineup import Lineup, make_agents, make_lineup
 from ludus.rendering import Frame, draw_match
 
 from ludus_terminal.drawing import Drawing
-from ludus_terminal.matches import MatchRunner, OpenMatch, agents_text, match_options, open_match
+from ludus_terminal.matches import MatchRunner, OpenMatch, Result, agents_text, match_options, open_match
 from ludus_terminal.recording import FASTEST_S, Recorder, open_recorder
 from ludus_terminal.screens import SCREENS, Screen, WindowClosed, open_screen
 
@@ -186,16 +186,26 @@ def _play(match: OpenMatch, names: Sequence[str], presenter: _Presenter, *, seed
 
 
 def _play_and_count(runner: MatchRunner, lineup: Lineup, presenter: _Presenter, *, seed: int, matches: int) -> None:
-    """Play matches, and print the points of every participant."""
+    """Play matches, and print what every participant has got: points, or mean returns where these are the score."""
+    by_return = runner.match.spec.score == "return"
     total = np.zeros(len(lineup.names))
     for number in range(matches):
-        outcome = runner.play(seed + number)
+        result = runner.play(seed + number)
         presenter.end_match()
-        points = np.array([outcome[lineup.teams_of(index)].sum() for index in range(len(lineup.names))])
+        points = np.array([_score(result, lineup, index, by_return=by_return) for index in range(len(lineup.names))])
         total += points
-        click.echo(f"match {number + 1}: {_points_text(lineup.names, points)}")
-    if matches > 1:
+        click.echo(f"match {number + 1}{' (returns)' if by_return else ''}: {_points_text(lineup.names, points)}")
+    if matches > 1 and by_return:
+        click.echo(f"mean return: {_points_text(lineup.names, total / matches)}")
+    elif matches > 1:
         click.echo(f"total: {_points_text(lineup.names, total)}")
+
+
+def _score(result: Result, lineup: Lineup, index: int, *, by_return: bool) -> float:
+    """Return what the seats of a participant have got: the points of their teams, or their mean return."""
+    if by_return:
+        return float(result.returns[list(lineup.seats_of(index))].mean())
+    return float(result.outcome[lineup.teams_of(index)].sum())
 
 
 def _points_text(names: Sequence[str], points: np.ndarray) -> str:
