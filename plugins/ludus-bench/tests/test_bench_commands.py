@@ -57,6 +57,26 @@ def test_env_measures_every_number_of_matches(capsys):
     assert all(0 < figure["ratio"] <= 1 for figure in figures)
 
 
+@pytest.mark.parametrize(
+    ("environment", "options", "library"),
+    [
+        ("pettingzoo", {"id": "classic/tictactoe_v3"}, "PettingZoo's AEC interface of classic/tictactoe_v3 alone"),
+        ("pettingzoo", {"id": "classic/rps_v2"}, "PettingZoo's parallel interface of classic/rps_v2 alone"),
+        ("pettingzoo", {"id": "classic/rps_v2", "api": "aec"}, "PettingZoo's AEC interface of classic/rps_v2 alone"),
+        ("gymnasium", {"id": "MountainCar-v0", "frame_skip": 2}, "gymnasium.make('MountainCar-v0') alone"),
+        ("gymnasium", {"id": "gymnasium.envs:Taxi-v4"}, "gymnasium.make('gymnasium.envs:Taxi-v4') alone"),
+    ],
+)
+def test_adapters_are_compared_with_their_library(capsys, environment, options, library):
+    """With the interface that the adapter chooses, and any form of the id."""
+    pytest.importorskip(f"ludus_{environment}")
+    settings = [f"--set=environment.{environment}.{key}={value}" for key, value in options.items()]
+    found = result_of(capsys, "env", environment, *settings, "--matches", "2", *TINY)
+    figures = checked_figures(found, "env", ["ticks_per_s", "decisions_per_s", "adapter_ticks_per_s"])
+    assert figures[2]["limit_of"] == library
+    assert figures[2]["ratio"] > 0.01
+
+
 @pytest.mark.parametrize(("terminal", "options", "lines"), [(True, [], 2), (True, ["--json"], 0), (False, [], 0)])
 def test_measurements_are_logged_at_a_terminal(capsys, monkeypatch, terminal, options, lines):
     """One line per measurement, only at a terminal and without --json; a second command repeats no lines."""
@@ -72,12 +92,13 @@ def test_env_takes_options_of_the_environment(capsys):
 
 
 def test_forward_measures_every_batch_size(capsys):
-    """One figure for each number of rows; there is no limit."""
+    """One figure for each number of rows, next to the products of the network."""
     figures = checked_figures(
         result_of(capsys, "forward", *PPO, *SMALL, "--rows", "1,5", *TINY), "forward", ["decisions_per_s"]
     )
     assert [figure["rows"] for figure in figures] == [1, 5]
-    assert {figure["limit"] for figure in figures} == {None}
+    assert {figure["limit_of"] for figure in figures} == {"matrix products and convolutions alone"}
+    assert all(0 < figure["ratio"] < 1 for figure in figures)
 
 
 def test_update_counts_the_samples_of_every_pass(capsys):
@@ -87,6 +108,7 @@ def test_update_counts_the_samples_of_every_pass(capsys):
     assert found["passes"] == 2
     samples, updates = (figure["median"] for figure in figures)
     assert samples == pytest.approx(2 * updates * figures[0]["decisions"])
+    assert all(0 < figure["ratio"] < 1 for figure in figures)
 
 
 def test_sampling_is_limited_by_environment_and_policy(capsys):

@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from ludus.inference import Span
-from ludus_inference.steps import Buffer, Dense, RunInputs, aligned_zeros
+from ludus_inference.entities import MaxPool, Table
+from ludus_inference.steps import Buffer, Choose, Columns, Dense, EntityRows, RunInputs
+from ludus_inference.weights import aligned_zeros
 
 
 def test_products_use_the_weights_of_each_span():
@@ -23,6 +25,38 @@ def test_products_use_the_weights_of_each_span():
     assert (out.base[:, 3] == 1).all()
     assert not out.base[7:, :3].any()
     assert not out.base[:, 4:].any()
+
+
+def test_columns_are_chosen_by_the_weights_of_each_span():
+    """Columns that are not chosen are copied."""
+    normal, plain = Buffer(3), Buffer(3)
+    for number, buffer in enumerate((normal, plain)):
+        buffer.allocate(4)
+        buffer.base[:, :3] = number
+    weights = {0: [np.array([True, False, True])], 1: [np.array([True, True, True])]}
+    Choose(0, Columns(plain, 0, 3), normal).run(RunInputs(4, {}, weights, [Span(0, 0, 3), Span(1, 3, 4)]))
+    assert normal.base[:, :3].tolist() == [[0, 1, 0]] * 3 + [[0, 0, 0]]
+    assert (normal.base[:, 3] == 1).all()
+
+
+@pytest.mark.parametrize("nonnegative", [False, True])
+@pytest.mark.parametrize("spans", [[Span(0, 0, 3)], [Span(4, 0, 1), Span(0, 1, 2), Span(4, 2, 3)]])
+def test_entities_present_are_pooled_by_row(nonnegative, spans):
+    """The spans of entities follow those of the rows; rows without entities are 0."""
+    entities = EntityRows("observation/present", 2)
+    inputs = RunInputs(3, {"observation/present": np.array([[0, 1], [0, 0], [1, 1]], np.int8)}, {}, spans)
+    entities.run(inputs)
+    assert entities.indices.tolist() == [1, 4, 5]
+    assert [tuple(span) for span in entities.spans] == (
+        [(0, 0, 3)] if len(spans) == 1 else [(4, 0, 1), (0, 1, 1), (4, 1, 3)]
+    )
+    sign = 1.0 if nonnegative else -1.0
+    source, table, out = Buffer(1, entities), Table(2, 1), Buffer(1)
+    for memory in (source, table, out):
+        memory.allocate(4)
+    source.base[:3, 0] = [1.0 * sign, 2.0 * sign, 3.0 * sign]
+    MaxPool(Columns(source, 0, 1, nonnegative=nonnegative), table, out).run(inputs)
+    assert out.base[:3, 0].tolist() == [sign, 0.0, 3.0 if nonnegative else -2.0]
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (3, 5), (7, 272), (300, 96)])

@@ -17,8 +17,8 @@ from ludus.inference import Eager, Span
 from ludus.network import NetworkRequest, get_weights
 from ludus.testing import check_inference
 from ludus_inference.lean import Lean, make_lean
-from ludus_networks.config import ConvConfig, MLPConfig
-from ludus_networks.network import make_conv, make_mlp
+from ludus_networks.config import MLPConfig
+from ludus_networks.network import make_mlp
 from torch import nn
 from torch.nn import functional
 
@@ -79,11 +79,14 @@ def test_bytes_are_scaled_like_in_the_network(scale):
     """Boards keep their values, images are scaled to [0, 1]."""
     leaves = {"image": spaces.Box(0, 255, (4, 4, 3), np.uint8), "board": spaces.Box(0, 1, (3, 3), np.uint8)}
     request = make_request(leaves)
+    torch.manual_seed(0)
     network = make_mlp(MLPConfig(hidden=(8,), scale=scale), request=request)
     observation = random_leaves(leaves, 6)
     lean, eager = Lean(copy.deepcopy(network), request), Eager(network, request)
     assert_heads_equal(
-        lean.run(observation, privileged={}, state={}).heads, eager.run(observation, privileged={}, state={}).heads
+        lean.run(observation, privileged={}, state={}).heads,
+        eager.run(observation, privileged={}, state={}).heads,
+        atol=1e-5 if scale else 1e-3,  # sums of values up to 255 are rounded more coarsely
     )
 
 
@@ -166,7 +169,7 @@ def test_heads_on_the_same_features_share_one_product():
     """Three heads of an MLP with two hidden layers need three products."""
     request = make_request({"vector": LEAVES["vector"]})
     lean = Lean(make_mlp(MLPConfig(hidden=(6, 6)), request=request), request)
-    assert [len(names) for names in lean._layers] == [1, 1, 3]
+    assert [len(array.layers) for array in lean._arrays] == [1, 1, 3]
 
 
 class CustomNetwork(nn.Module):
@@ -229,6 +232,7 @@ def test_a_value_that_another_node_reads_is_not_overwritten(alias):
     [
         (torch.sigmoid, "there is no step for .*sigmoid"),
         (lambda x: x + 1, "there is no step for .*add"),
+        (lambda x: x - nn.Parameter(torch.ones(6)), "cannot be traced|neither a parameter nor a buffer"),
         (lambda x: functional.leaky_relu(x, 2.0), "there is no step for .*leaky_relu"),
         (lambda x: x if x.sum() > 0 else -x, "cannot be traced"),
         (lambda x: x[:, :3], "there is no step for .*getitem"),
@@ -244,21 +248,14 @@ def test_unsupported_operations_are_rejected(function, message):
         make_lean(None, module=network, request=request)
 
 
-def test_convolutions_are_rejected():
-    """Torch is as fast."""
-    request = make_request({"board": spaces.Box(0, 1, (6, 7, 2), np.uint8)})
-    with pytest.raises(UnsupportedNetwork, match="there is no step"):
-        Lean(make_conv(ConvConfig(channels=(4,)), request=request), request)
-
-
-def test_recurrent_networks_are_rejected():
-    """No step has a state."""
+def test_a_state_without_an_initial_state_is_rejected():
+    """Its leaves are unknown."""
 
     class Recurrent(nn.Module):
         def forward(self, observation, privileged, state):
             return {"policy": observation["vector"]}, {"memory": observation["vector"]}
 
-    with pytest.raises(UnsupportedNetwork, match="recurrent"):
+    with pytest.raises(UnsupportedNetwork, match="no initial state"):
         Lean(Recurrent(), make_request({"vector": LEAVES["vector"]}))
 
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from functools import cached_property
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +18,7 @@ import torch
 from attrs import frozen
 from ludus import load_plugins
 from ludus._config.run_config import dump_config, parse_config, select_components
+from ludus._config.section_reader import SelectedComponent
 from ludus._config.sections import PlayerConfig, RunConfig
 from ludus._config.toml import apply_overrides, read_toml
 from ludus._run.context import RunContext
@@ -31,6 +34,7 @@ from ludus.service import Network
 from ludus_local.process import available_cores, oversubscription
 
 from ludus_bench._sampling import StandaloneSampler
+from ludus_bench.random_play import LibraryMatch
 
 if TYPE_CHECKING:
     from ludus._plugins.manager import Plugins
@@ -42,6 +46,7 @@ __all__ = [
     "configure_process",
     "find_device_problem",
     "open_environment",
+    "open_library",
     "open_setup",
     "oversubscription",
     "read_metrics",
@@ -62,9 +67,30 @@ def open_environment(name: str, overrides: Sequence[str] = ()) -> Callable[[int]
     Raises:
         ConfigError: With one line for every mistake.
     """
+    chosen = _select_environment(name, overrides)
+    return lambda matches: make_environment(chosen, matches)
+
+
+def open_library(name: str, overrides: Sequence[str] = ()) -> LibraryMatch | None:
+    """Make random play of the library that an environment adapts; None if it adapts none.
+
+    An adapter ``package.module:factory`` has a module ``package.library`` with a function ``make_library(config)``.
+
+    Raises:
+        ConfigError: With one line for every mistake.
+    """
+    chosen = _select_environment(name, overrides)
+    package = str(chosen.component.factory).partition(":")[0].partition(".")[0]
+    if find_spec(f"{package}.library") is None:
+        return None
+    match: LibraryMatch = import_module(f"{package}.library").make_library(chosen.config)
+    return match
+
+
+def _select_environment(name: str, overrides: Sequence[str]) -> SelectedComponent:
     options = tuple(text.removeprefix("environment.") for text in overrides)
     (chosen,) = select_components(load_plugins(), [("environment", name)], overrides=options)
-    return lambda matches: make_environment(chosen, matches)
+    return chosen
 
 
 def open_setup(
@@ -204,6 +230,12 @@ class Setup:
         policy = algorithm.make_policy()
         policy.load(trainer.weights())
         return Player(name=name, policy=policy, trainer=trainer)
+
+    @property
+    def has_network(self) -> bool:
+        """Return whether the first player's algorithm runs a network."""
+        _, player = self._first_player()
+        return bool(make_networks(player, player_role(player, self.spec)[0]))
 
     def network(self) -> Network:
         """Make the acting network of the first player; the first one where its policy runs several.

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from ludus.cli_types import FiniteRange
-from ludus.signals import interrupt_on_termination
 
 if TYPE_CHECKING:
     from ludus_bench._setup import Setup
@@ -89,13 +88,11 @@ _device = click.option("--device", default="cpu", help="Torch device, for exampl
 
 
 @click.group()
-@click.pass_context
-def bench(context: click.Context) -> None:
+def bench() -> None:
     """Measure the speed of every part of ludus on this machine.
 
     `env`, `sampling` and `selfplay` show the limit that was measured in the same run, and the ratio to it.
     """
-    context.with_resource(interrupt_on_termination())  # a signal ends processes and removes temporary folders
 
 
 @bench.command()
@@ -107,7 +104,8 @@ def bench(context: click.Context) -> None:
 def env(name: str, overrides: tuple[str, ...], matches: tuple[int, ...], as_json: bool, **plan_options: Any) -> None:
     """Measure environment NAME with random legal actions: ticks and decisions per second.
 
-    The limit is the environment's own step and reset.
+    The limit is the environment's own step and reset. For adapters, `adapter_ticks_per_s` is the rate of these, and its
+    limit that of the library without ludus: one match with the same interface, options, wrappers and kind of actions.
     """
     from ludus_bench.measurements import bench_env  # noqa: PLC0415 - help must be fast
 

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing
 from typing import Any
 
 from attrs import evolve, frozen
 
-from ludus_bench._setup import Setup, open_environment
+from ludus_bench._setup import Setup, open_environment, open_library
 from ludus_bench.machine import describe_machine, limit_threads
 from ludus_bench.parts import TrainerPart, network_task, policy_task, record_segments, rows_of
-from ludus_bench.random_play import RandomPlay
+from ludus_bench.products import products_task
+from ludus_bench.random_play import LibraryMatch, LibraryPlay, RandomPlay
 from ludus_bench.report import Figure, Limit, Report, rate_figure
-from ludus_bench.timing import Plan, Rate, Stopwatch, harmonic, measure
+from ludus_bench.timing import Plan, Rate, Stopwatch, Task, harmonic, measure
 
 
 @frozen(kw_only=True)
@@ -43,10 +44,13 @@ def bench_env(name: str, *, overrides: Sequence[str], matches: Sequence[int], se
     """
     make = open_environment(name, overrides)
     figures: list[Figure] = []
-    with limit_threads(settings.threads):
+    with limit_threads(settings.threads), ExitStack() as opened:
+        library = open_library(name, overrides)
+        if library is not None:
+            opened.callback(library.close)
         for count in matches:
             with closing(RandomPlay(make(count), Stopwatch(settings.plan.clock))) as play:
-                figures += _env_figures(play, settings.plan)
+                figures += _env_figures(play, library, settings.plan)
     return Report(
         command="env",
         figures=tuple(figures),
@@ -55,50 +59,76 @@ def bench_env(name: str, *, overrides: Sequence[str], matches: Sequence[int], se
     )
 
 
-def _env_figures(play: RandomPlay, plan: Plan) -> list[Figure]:
-    rates = measure({"play": play.step}, plan, stopwatches={"play": play.stopwatch})
+def _env_figures(play: RandomPlay, library: LibraryMatch | None, plan: Plan) -> list[Figure]:
+    tasks, stopwatches = {"play": play.step}, {"play": play.stopwatch}
+    if library is not None:
+        bare = LibraryPlay(library, Stopwatch(plan.clock))
+        tasks["library"], stopwatches["library"] = bare.step, bare.stopwatch
+    rates = measure(tasks, plan, stopwatches=stopwatches)
     limit = Limit(value=rates["play inside"].median, description="the environment's step and reset alone")
     at = {"matches": play.environment.num_matches}
     decisions = play.decisions_per_tick
     per_decision = evolve(limit, value=limit.value * decisions)
-    return [
+    figures = [
         rate_figure("ticks_per_s", rates["play"], limit=limit, at=at),
         rate_figure("decisions_per_s", rates["play"].scaled(decisions), limit=per_decision, at=at),
     ]
+    if library is not None:
+        alone = Limit(value=rates["library inside"].median, description=library.description)
+        figures.append(rate_figure("adapter_ticks_per_s", rates["play inside"], limit=alone, at=at))
+    return figures
 
 
 def bench_forward(setup: Setup, *, rows: Sequence[int], settings: Settings) -> Report:
-    """Measure the policy, from observations to actions, at several batch sizes.
+    """Measure the policy, from observations to actions, at several batch sizes, next to the products of its network.
 
     On another device than the CPU, measure the network alone, transfers included.
     """
     figures = []
     with limit_threads(settings.threads):
         policy = setup.make_player().policy
-        network = None if settings.device == "cpu" else setup.network()
+        network = setup.network() if settings.device != "cpu" or setup.has_network else None
         recorded = record_segments(setup, max(rows))
         for count in rows:
             chosen = rows_of(recorded, count)
-            if network is None:
-                task = policy_task(policy, chosen)
-            else:
-                task = network_task(policy, network, chosen, settings.device)
-            rate = measure({"forward": task}, settings.plan)["forward"]
-            figures.append(rate_figure("decisions_per_s", rate, at={"rows": count}))
+            alone = None if network is None else network_task(policy, network, chosen, settings.device)
+            task = policy_task(policy, chosen) if settings.device == "cpu" or alone is None else alone
+            rate, limit = _measure_with_products("forward", task, alone, settings)
+            figures.append(rate_figure("decisions_per_s", rate, limit=limit, at={"rows": count}))
     return _report("forward", figures, setup, settings)
 
 
+def _measure_with_products(
+    name: str, task: Task, torch_task: Task | None, settings: Settings
+) -> tuple[Rate, Limit | None]:
+    """Return the rate of a task, and that of the products of a task by torch in the same units, if they are known.
+
+    Only products of this thread are known, on the CPU.
+    """
+    tasks = {name: task}
+    if torch_task is not None and settings.device == "cpu" and settings.threads == 1:
+        products = products_task(torch_task)
+        if products is not None:
+            tasks["products"] = products
+    rates = measure(tasks, settings.plan)
+    if "products" not in rates:
+        return rates[name], None
+    return rates[name], Limit(value=rates["products"].median, description="matrix products and convolutions alone")
+
+
 def bench_update(setup: Setup, *, settings: Settings) -> Report:
-    """Measure the trainer on recorded segments."""
+    """Measure the trainer on recorded segments, next to the products of its passes."""
     with limit_threads(settings.threads):
         player = setup.make_player(device=settings.device)
         recorded = record_segments(setup, player.trainer.batch_decisions)
         trainer = TrainerPart.prepare(player, recorded)
-        rate = measure({"update": trainer.update}, settings.plan)["update"]
+        rate, limit = _measure_with_products("update", trainer.update, trainer.update, settings)
     at = {"decisions": trainer.decisions, "minibatch": trainer.minibatch}
     passes = trainer.samples_per_decision
     figures = [
-        rate_figure(name, rate.scaled(scale), at=at)
+        rate_figure(
+            name, rate.scaled(scale), limit=None if limit is None else evolve(limit, value=limit.value * scale), at=at
+        )
         for name, scale in (("samples_per_s", passes), ("updates_per_s", 1 / trainer.decisions))
     ]
     return _report("update", figures, setup, settings, values={"passes": passes})

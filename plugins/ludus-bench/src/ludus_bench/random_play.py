@@ -1,6 +1,8 @@
-"""An environment that plays random legal actions."""
+"""Environments, and libraries without ludus, that play random legal actions."""
 
 from __future__ import annotations
+
+from typing import Protocol
 
 import numpy as np
 from attrs import define, field
@@ -9,6 +11,42 @@ from ludus.runs import match_seeds
 from ludus.spaces import action_dtype, action_width, random_actions
 
 from ludus_bench.timing import Stopwatch
+
+
+class LibraryMatch(Protocol):
+    """Random play of a library without ludus, one match after another."""
+
+    description: str
+
+    def choose(self) -> None:
+        """Choose the actions of the next tick."""
+
+    def advance(self) -> None:
+        """Play a tick with them, and start a new match if this one ends."""
+
+    def close(self) -> None:
+        """Close the game."""
+
+
+@define
+class LibraryPlay:
+    """A library that plays random legal actions.
+
+    Args:
+        match: Play of the library.
+        stopwatch: Runs while a tick is played; not while actions are chosen.
+    """
+
+    match: LibraryMatch
+    stopwatch: Stopwatch
+
+    def step(self) -> float:
+        """Play one tick and return 1, the number of matches."""
+        self.match.choose()
+        self.stopwatch.start()
+        self.match.advance()
+        self.stopwatch.stop()
+        return 1.0
 
 
 @define

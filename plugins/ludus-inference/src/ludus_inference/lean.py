@@ -1,4 +1,4 @@
-"""The runtime ``lean``: small networks as a short list of NumPy calls.
+"""The runtime ``lean``: networks as a short list of NumPy calls.
 
 Results are written to buffers that are allocated once for the largest number of rows so far. Biases are weights of an
 additional input that is always 1.
@@ -11,13 +11,15 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 from ludus.environment import Leaves
+from ludus.errors import ContractError
 from ludus.inference import Outputs, Span
 from ludus.network import NetworkRequest, check_shapes
 from threadpoolctl import ThreadpoolController
 from torch import nn
 
 from ludus_inference.lowering import lower
-from ludus_inference.steps import RunInputs, aligned_zeros
+from ludus_inference.steps import RunInputs
+from ludus_inference.weights import SlotArray
 
 
 class Lean:
@@ -33,26 +35,28 @@ class Lean:
 
     def __init__(self, module: nn.Module, request: NetworkRequest) -> None:
         module.eval()
-        self._layers: list[tuple[str, ...]] = []
-        self._program = lower(module, request, privileged=False, layers=self._layers)
+        self._arrays: list[SlotArray] = []
+        self._program = lower(module, request, privileged=False, arrays=self._arrays)
         self._privileged_program = self._program
         if request.privileged:
-            self._privileged_program = lower(module, request, privileged=True, layers=self._layers)
-        self._weights: dict[int, list[np.ndarray]] = {}  # by slot
+            self._privileged_program = lower(module, request, privileged=True, arrays=self._arrays)
+        self._weights: dict[int, list[np.ndarray]] = {}  # by slot, in the order of the arrays
         self._spare: list[np.ndarray] = []  # memory of the last dropped model: new memory is as slow as filling it
-        self._capacity = 0
         state = module.state_dict()
         self._shapes = {name: tuple(tensor.shape) for name, tensor in state.items()}
+        buffers = module.named_buffers(remove_duplicate=False)
+        self._constants = {name: buffer.numpy() for name, buffer in buffers if name not in state}
         self.load({name: tensor.numpy() for name, tensor in state.items()})
 
     def load(self, weights: Mapping[str, np.ndarray], *, slot: int = 0) -> None:
         """Copy the weights of a model into a slot; see `ludus.inference.Inference.load`."""
         check_shapes(weights, self._shapes)
+        weights = {**self._constants, **weights}
         if slot not in self._weights:
-            self._weights[slot] = self._spare or [_new_matrix(layer, weights) for layer in self._layers]
+            self._weights[slot] = self._spare or [array.allocate(weights) for array in self._arrays]
             self._spare = []
-        for matrix, layer in zip(self._weights[slot], self._layers, strict=True):
-            _fill(matrix, layer, weights)
+        for memory, array in zip(self._weights[slot], self._arrays, strict=True):
+            array.fill(memory, weights)
 
     def drop(self, slot: int) -> None:
         """Drop the model in a slot; the next new slot reuses its memory."""
@@ -62,39 +66,17 @@ class Lean:
         """Evaluate n rows; see `ludus.inference.Inference.run`."""
         leaves = {f"observation/{name}": leaf for name, leaf in observation.items()}
         leaves |= {f"privileged/{name}": leaf for name, leaf in privileged.items()}
+        leaves |= {f"state/{name}": leaf for name, leaf in state.items()}
         rows = len(next(iter(leaves.values())))
-        if rows > self._capacity:
-            self._grow(rows)
         program = self._privileged_program if privileged else self._program
-        inputs = RunInputs(rows, leaves, self._weights, spans)
+        if program.state and not state:
+            raise ContractError("the network is recurrent: callers must pass its state")
+        program.reserve(rows)
+        inputs = RunInputs(rows, leaves, self._weights, spans or (Span(0, 0, rows),))
         for step in program.steps:
             step.run(inputs)
-        heads = {name: head.buffer.base[:rows, head.start : head.stop] for name, head in program.heads.items()}
-        return Outputs(heads, state)
-
-    def _grow(self, rows: int) -> None:
-        self._capacity = 1 << (rows - 1).bit_length()
-        for program in (self._program, self._privileged_program):
-            for buffer in program.buffers:
-                buffer.allocate(self._capacity)
-
-
-def _new_matrix(layer: Sequence[str], weights: Mapping[str, np.ndarray]) -> np.ndarray:
-    """Return a matrix ``[inputs + 1, outputs]`` for the weights of linear layers, side by side."""
-    inputs = weights[f"{layer[0]}.weight"].shape[1]
-    outputs = sum(len(weights[f"{name}.weight"]) for name in layer)
-    return aligned_zeros(inputs + 1, outputs)  # the transpose of torch's: up to three times as fast for few rows
-
-
-def _fill(matrix: np.ndarray, layer: Sequence[str], weights: Mapping[str, np.ndarray]) -> None:
-    start = 0
-    for name in layer:
-        weight = weights[f"{name}.weight"]
-        stop = start + len(weight)
-        matrix[:-1, start:stop] = weight.T
-        if f"{name}.bias" in weights:
-            matrix[-1, start:stop] = weights[f"{name}.bias"]
-        start = stop
+        heads = {name: head.view(inputs) for name, head in program.heads.items()}
+        return Outputs(heads, program.new_state(inputs))
 
 
 def make_lean(config: None, *, module: nn.Module, request: NetworkRequest) -> Lean:  # noqa: ARG001

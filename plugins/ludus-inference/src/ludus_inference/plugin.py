@@ -14,7 +14,7 @@ def ludus_register_inference() -> list[Component]:
         Component(
             name="lean",
             factory="ludus_inference.lean:make_lean",
-            summary="small networks of linear layers in NumPy, without autograd and allocations",
+            summary="networks as few NumPy calls, without autograd and allocations",
         ),
         Component(
             name="compile",
