@@ -1,0 +1,1 @@
+"""Google Research Football as a ludus environment, with the observations and rewards of DIS [DIS §3.2]."""
