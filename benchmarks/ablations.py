@@ -6,12 +6,17 @@ models of other seeds. The effect of a part is the score of the base minus that 
 the seeds. Existing runs are not trained again, so more seeds can be added later. ::
 
     python benchmarks/ablations.py aet --seeds 8 --jobs 2 --json benchmarks/results/ablations_aet.json
+
+With --commands it prints the command of every run instead, to be started elsewhere, or tried for two minutes each::
+
+    python benchmarks/ablations.py dis-football-pools --seeds 1 --commands | sed 's/$/ --minutes 2/' | sh
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
@@ -67,7 +72,39 @@ def _of_each(players: Sequence[str], *settings: str) -> list[str]:
 _NEVER = "1000000000"
 _SIDES = ("cat", "mouse")
 _DIVERSE = ("main_agent", "policy_explorer", "rnd_explorer", "mappo_explorer")
+_FOOTBALL_POLICIES = ("main_agent", "possession_explorer", "history_explorer")
+_FOOTBALL_METHODS = ("rnd_explorer", "mappo_explorer")
+_FOOTBALL = (*_FOOTBALL_POLICIES, *_FOOTBALL_METHODS)
 _ONE_PROCESS = ("run.minutes=0", "run.workers=0", "run.learner_threads=1", "evaluation.final_matches=0")
+
+
+def _football_pools(*pools: str) -> list[str]:
+    """Return the settings by which the players of football meet these pools; method explorers never meet `policies`."""
+    policies, methods = (
+        "[" + ", ".join(f'"{pool}"' for pool in pools if pool not in excluded) + "]" for excluded in ((), ("policies",))
+    )
+    return [
+        *_of_each(_FOOTBALL_POLICIES, f"msm.pools={policies}"),
+        *_of_each(_FOOTBALL_METHODS, f"msm.pools={methods}"),
+    ]
+
+
+_FOOTBALL_STUDY = partial(
+    Study,
+    config="dis_football_small.toml",
+    options=(),
+    players=("main_agent",),
+    anchors=("easy",),
+    decisions=6_000_000,
+)
+
+_MOBA_STUDY = partial(
+    Study,
+    config="hok_moba.toml",
+    players=("main_agent",),
+    anchors=("wandering", "pushing", "careful"),
+    decisions=3_000_000,
+)
 
 STUDIES = {
     "aet": Study(
@@ -93,6 +130,46 @@ STUDIES = {
         players=("main_agent",),
         anchors=("team-game-perfect",),
         decisions=300_000,
+    ),
+    "dis-football-pools": _FOOTBALL_STUDY(  # ablations 1 to 5 of [DIS table 1]
+        variants={
+            "models of all players (DMMP)": _football_pools("own", "own/long", "own/superior", "policies"),
+            "pools of several players": _football_pools("own", "own/long", "own/superior"),
+            "pools of superior models": _football_pools("own", "own/long"),
+            "all pools but SHMP": _football_pools("own"),
+            "all history": _of_each(_FOOTBALL, "msm.alpha=1.0"),
+        },
+    ),
+    "dis-football-factors": _FOOTBALL_STUDY(  # [DIS figure 11], and the explorers
+        variants={
+            "importance of models (MSM)": _of_each(_FOOTBALL, "msm.temperature=1000000"),
+            "specific scenarios (SST)": _of_each(_FOOTBALL, "with-scenarios.play=[]"),
+            "no matches against built-in AI": _of_each(
+                _FOOTBALL,
+                'with-scenarios.matchmaker="mixture"',
+                "mixture={weights = {msm = 0.9, against-anchors = 0.1}, capacity = 100, long_s = 900}",
+                'against-anchors.against=["easy"]',
+            ),
+            "no action mask": ['environment.football.mask="rules"'],
+            "explorers": _of_each(_FOOTBALL[1:], "share=0"),
+        },
+    ),
+    "hok": _MOBA_STUDY(
+        options=(),
+        variants={
+            "action mask": ['players.main_agent.interfaces=["hide-mask"]'],
+            "objective per label": ['players.main_agent.ppo.label_objective="joint"'],
+            "target attention": [
+                "players.main_agent.hok.target=-1",
+                "players.main_agent.hok.plain=0",
+                "players.main_agent.hok.targets=[]",
+            ],
+            "LSTM": ['players.main_agent.hok.core="none"'],
+        },
+    ),
+    "hok-stale": _MOBA_STUDY(  # all segments end at the same time and are up to 64 batches old
+        options=("sampling.matches=256", "sampling.max_staleness=64", "players.main_agent.ppo.batch_decisions=512"),
+        variants={"dual clip": ["players.main_agent.ppo.dual_clip=0"]},
     ),
     "minimax": Study(
         config="minimax_exploiter/tictactoe.toml",
@@ -212,10 +289,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--jobs", type=int, default=1, help="number of runs at a time; each takes one core")
     parser.add_argument("--runs", type=Path, default=Path("runs/ablations"), help="folder of the runs")
     parser.add_argument("--json", type=Path, help="file for the scores")
+    parser.add_argument("--commands", action="store_true", help="print the command of every run, and train nothing")
     given = parser.parse_args(arguments)
     study = STUDIES[given.study]
     decisions = given.decisions or study.decisions
     missing = trainings(given.study, seeds=range(1, given.seeds + 1), decisions=decisions, runs=given.runs)
+    if given.commands:
+        print("\n".join(shlex.join(training.command()) for training in missing.values()))
+        return
     train_all(list(missing.values()), jobs=given.jobs)
     rows = evaluate(study, {key: training.folder for key, training in missing.items()}, matches=given.matches)
     if given.json:

@@ -1,0 +1,1 @@
+"""A 1v1 MOBA on one lane for ludus: the environment, and bots to train against."""
