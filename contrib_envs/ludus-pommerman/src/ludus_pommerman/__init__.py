@@ -1,0 +1,1 @@
+"""Pommerman for ludus: the environment, its interfaces, and bots to train against."""

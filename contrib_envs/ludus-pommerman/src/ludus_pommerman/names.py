@@ -1,0 +1,5 @@
+"""Names of the variants, for configurations, which do not import numpy."""
+
+from __future__ import annotations
+
+VARIANT_NAMES = ("ffa", "team", "radio", "one-vs-one", "collapse")
