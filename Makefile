@@ -1,4 +1,4 @@
-# `make demo` trains a Connect Four league, `make test` runs all checks, `make chaos` disturbs runs by faults for an hour. All need
+# `make demo` trains a Connect Four league, `make test` runs all checks, `make chaos` disturbs runs by faults and hostile messages for hours. All need
 # Python, pip and make only.
 
 PYTHON ?= python3
@@ -7,6 +7,7 @@ BIN = $(VENV)/bin
 WHEELS ?= dist
 FAULTS ?= 50
 SEED ?= 0
+INPUTS ?= 100000
 FOLDERS = . $(patsubst %/setup.cfg,%,$(wildcard plugins/*/setup.cfg contrib_envs/*/setup.cfg contrib_algos/*/setup.cfg))
 DISTRIBUTIONS = $(wildcard setup.cfg plugins/*/setup.cfg contrib_envs/*/setup.cfg contrib_algos/*/setup.cfg examples/*/setup.cfg)
 
@@ -19,10 +20,12 @@ demo: install
 test: install lint types docs
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --max-worker-restart 0 --dist loadfile --no-loadscope-reorder
 
-# A number of faults (FAULTS) per kind of process, drawn by a seed (SEED); the table is that of benchmarks/results/chaos-0.1.0.md.
+# A number of faults (FAULTS) per kind of process, then of inputs (INPUTS) per kind of message and fuzzer, both drawn by a
+# seed (SEED); the tables are those of benchmarks/results/chaos-0.1.0.md.
 chaos: install
 	cd benchmarks && $(abspath $(BIN))/python -m chaos $(FAULTS) --seed $(SEED)
 	cd benchmarks && $(abspath $(BIN))/python -m chaos 5 --seed $(SEED) --rules
+	cd benchmarks && $(abspath $(BIN))/python -m fuzz $(INPUTS) --seed $(SEED)
 
 install: $(VENV)/installed
 
@@ -37,7 +40,7 @@ lint: install
 	$(BIN)/ruff format --check .
 
 types: install
-	MYPYPATH=examples:benchmarks $(BIN)/mypy core/ludus plugins/*/src contrib_*/*/src examples/*/src examples/*.py benchmarks/*.py benchmarks/chaos docs/*.py
+	MYPYPATH=examples:benchmarks $(BIN)/mypy core/ludus plugins/*/src contrib_*/*/src examples/*/src examples/*.py benchmarks/*.py benchmarks/chaos benchmarks/fuzz docs/*.py
 	ls examples/*/run.py | MYPYPATH=examples xargs -n 1 $(BIN)/mypy
 
 docs: install
