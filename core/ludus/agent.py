@@ -12,7 +12,16 @@ from ludus.environment import EnvironmentSpec, Leaves
 from ludus.errors import ContractError
 from ludus.spaces import random_actions
 
-__all__ = ["Agent", "BuiltinAgent", "EvaluatingAgent", "RandomAgent", "builtin_bots", "grow_states"]
+__all__ = [
+    "Agent",
+    "BuiltinAgent",
+    "EvaluatingAgent",
+    "RandomAgent",
+    "TimedAgent",
+    "builtin_bots",
+    "elapse",
+    "grow_states",
+]
 
 
 class Agent(Protocol):
@@ -66,6 +75,30 @@ class EvaluatingAgent(Agent, Protocol):
             Actions, as `act` returns them, and the expected returns ``[n] float32`` in units of the environment's
             rewards, NaN where unknown.
         """
+
+
+@runtime_checkable
+class TimedAgent(Agent, Protocol):
+    """An agent that reads how many ticks lie between its decisions; an optional part of the contract."""
+
+    def elapse(self, ticks: np.ndarray, seat_ids: np.ndarray) -> None:
+        """Read the time of the next decisions. Called right before `act`, for the same seats.
+
+        Args:
+            ticks: ``[n]`` integers: ticks since the last decision of each seat, or since the start of its match.
+            seat_ids: ``[n] int64``.
+        """
+
+
+def elapse(decider: object, ticks: np.ndarray, seat_ids: np.ndarray) -> None:
+    """Call the method ``elapse`` of an agent or interface if it has one; see `TimedAgent`."""
+    if isinstance(decider, _Timed):
+        decider.elapse(ticks, seat_ids)
+
+
+@runtime_checkable
+class _Timed(Protocol):
+    def elapse(self, ticks: np.ndarray, seat_ids: np.ndarray) -> None: ...
 
 
 class RandomAgent:

@@ -5,7 +5,7 @@
 
 `observe` is called once per decision of a seat, on the tick of the decision, and for a learning player once more when
 the match ends. `SeatView.reward` is the reward since the previous call, and 0 for frozen models. A stateful interface
-therefore counts decisions, not ticks, whether it wraps the environment or an agent.
+therefore counts decisions, whether it wraps the environment or an agent; a `TimedInterface` counts ticks as well.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import attrs
 import numpy as np
 from attrs import define, field, frozen
 
-from ludus.agent import Agent, EvaluatingAgent
+from ludus.agent import Agent, EvaluatingAgent, elapse
 from ludus.environment import EnvironmentSpec, Leaves, Role
 from ludus.errors import ContractError
 
@@ -31,9 +31,11 @@ __all__ = [
     "ScheduledInterface",
     "SeatView",
     "Spaces",
+    "TimedInterface",
     "bind_role",
     "bind_spec",
     "faded_parts",
+    "keeps_actions",
     "require_distinct",
     "stack",
     "wrap_agent",
@@ -71,7 +73,8 @@ class Interface(Protocol):
     """A transform of observations, masks, rewards and actions.
 
     Stateless interfaces are pure functions of their arguments. Stateful ones, such as a frame stack, keep one entry
-    per seat id. The result for a row depends on that row and the entry of its seat id only.
+    per seat id. The result for a row depends on that row and the entry of its seat id only. Random numbers are a
+    function of a seed, the seat id, and how often the seat was reset.
     """
 
     def bind(self, raw: Spaces) -> Spaces:
@@ -116,6 +119,21 @@ class ScheduledInterface(Interface, Protocol):
 
         An interface that fades parts of `ludus.environment.Role.guidance` itself names them in an attribute
         ``faded_parts``.
+        """
+
+
+@runtime_checkable
+class TimedInterface(Interface, Protocol):
+    """An interface that reads how many ticks lie between decisions; an optional part of the contract."""
+
+    def elapse(self, ticks: np.ndarray, seat_ids: np.ndarray) -> None:
+        """Read the time of the next views. Called right before `observe`, for the same seats.
+
+        A caller that does not know the time of its environment does not call it.
+
+        Args:
+            ticks: ``[n]`` integers: ticks since the last decision of each seat, or since the start of its match.
+            seat_ids: ``[n] int64``.
         """
 
 
@@ -205,6 +223,10 @@ class _Stack:
         for interface in self.interfaces:
             interface.reset(seat_ids)
 
+    def elapse(self, ticks: np.ndarray, seat_ids: np.ndarray) -> None:
+        for interface in self.interfaces:
+            elapse(interface, ticks, seat_ids)
+
     def observe(self, view: SeatView, seat_ids: np.ndarray) -> SeatView:
         for interface in self.interfaces:
             view = interface.observe(view, seat_ids)
@@ -234,7 +256,7 @@ def bind_role(role: Role, interface: Interface) -> Role:
         bound = interface.bind(Spaces(role.observation_space, role.action_space))
     except ContractError as error:
         raise ContractError(f"role {role.name!r}: {error}") from error
-    same_actions = bound.action == role.action_space and _keeps_actions(interface)
+    same_actions = bound.action == role.action_space and keeps_actions(interface)
     return attrs.evolve(
         role,
         observation_space=bound.observation,
@@ -243,10 +265,13 @@ def bind_role(role: Role, interface: Interface) -> Role:
     )
 
 
-def _keeps_actions(interface: Interface) -> bool:
-    """Return whether actions keep their meaning; equal spaces do not imply it, since choices may be renumbered."""
+def keeps_actions(interface: Interface) -> bool:
+    """Return whether actions keep their meaning; equal spaces do not imply it, since choices may be renumbered.
+
+    An interface states it by an attribute ``keeps_labels`` that is True, or by inheriting `Identity.act`.
+    """
     if isinstance(interface, _Stack):
-        return all(map(_keeps_actions, interface.interfaces))
+        return all(map(keeps_actions, interface.interfaces))
     return type(interface).act is Identity.act or getattr(interface, "keeps_labels", False)
 
 
@@ -298,6 +323,10 @@ class _WrappedAgent:
         else:
             action = self.agent.act(view.observation, **options)
         return self.interface.act(action, seat_ids), values
+
+    def elapse(self, ticks: np.ndarray, seat_ids: np.ndarray) -> None:
+        elapse(self.interface, ticks, seat_ids)
+        elapse(self.agent, ticks, seat_ids)
 
     def _observe(self, observation: Leaves, action_mask: np.ndarray | None, seat_ids: np.ndarray) -> SeatView:
         view = SeatView(observation=observation, action_mask=action_mask, reward=np.zeros(seat_ids.size, np.float32))

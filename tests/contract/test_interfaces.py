@@ -11,7 +11,11 @@ from ludus.testing import check_environment, check_interface
 
 INTERFACES = load_plugins().components("interface")
 #: Options that have no default, by component.
-OPTIONS = {"combine": {"parts": (["frame-stack"], []), "widths": (2, 1)}, "select-leaves": {"keep": ("obs",)}}
+OPTIONS = {
+    "combine": {"parts": (["frame-stack"], []), "widths": (2, 1)},
+    "delay": {"tick_ms": 100.0},
+    "select-leaves": {"keep": ("obs",)},
+}
 #: Interfaces for environments without action masks.
 WITHOUT_MASKS = {"act-mask", "discrete-action-7", "post-rule-action"}
 ACTIONS = {

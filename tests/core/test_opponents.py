@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from ludus._sampling.opponents import ActorCache, StackActor
-from ludus._sampling.seats import Seats
+from ludus._sampling.seats import SeatRewards, Seats
 from ludus.algorithm import Decision
 from ludus.environment import RoleTick
 from ludus.errors import ModelError
@@ -61,10 +61,13 @@ class ReversingInterface(Identity):
     """Reverses actions and logs the seat ids of its calls."""
 
     def __init__(self):
-        self.resets, self.observed = [], []
+        self.resets, self.observed, self.elapsed = [], [], []
 
     def reset(self, seat_ids):
         self.resets += seat_ids.tolist()
+
+    def elapse(self, ticks, seat_ids):
+        self.elapsed += ticks.tolist()
 
     def observe(self, view, seat_ids):
         self.observed += seat_ids.tolist()
@@ -87,6 +90,11 @@ def make_weights(number, size=1):
     return {"offset": np.full(size, number, np.int64)}
 
 
+def act(actor, seats):
+    """Let the actor decide; a seat's last decision was as many ticks ago as its seat id states."""
+    return actor.act(seats, SeatRewards(np.zeros(seats.seat_ids.size, np.float32), seats.seat_ids.astype(np.int32)))
+
+
 def make_seats(slots, seat_ids=None):
     """Return acting seats, one per match of a game for one."""
     count = len(slots)
@@ -106,7 +114,7 @@ def make_seats(slots, seat_ids=None):
 def test_models_share_one_call():
     """Adjacent rows of a slot are one span, for any order of slots."""
     actor = make_stack(SlotPolicy(), 1, 2)
-    actions = actor.act(make_seats([1] * 4 + [0] * 5), None)
+    actions = act(actor, make_seats([1] * 4 + [0] * 5))
     assert actor.policy.calls == [[(1, 0, 4), (0, 4, 9)]]
     assert actor.policy.observed[:, 0].tolist() == list(range(0, 18, 2))
     assert actions[:, 0].tolist() == [2] * 4 + [1] * 5
@@ -115,7 +123,7 @@ def test_models_share_one_call():
 def test_two_runs_of_a_slot_become_one_span():
     """Matches of an earlier fixture may separate them."""
     actor = make_stack(SlotPolicy(), 1, 2)
-    actions = actor.act(make_seats([1] * 4 + [0] * 5 + [1] * 4), None)
+    actions = act(actor, make_seats([1] * 4 + [0] * 5 + [1] * 4))
     assert actor.policy.calls == [[(0, 0, 5), (1, 5, 13)]]
     assert actions[:, 0].tolist() == [2] * 4 + [1] * 5 + [2] * 4
 
@@ -123,7 +131,7 @@ def test_two_runs_of_a_slot_become_one_span():
 def test_scattered_rows_are_sorted_by_slot():
     """Actions are returned in the original order."""
     actor = make_stack(SlotPolicy(), 1, 2)
-    actions = actor.act(make_seats([0, 1, 0, 1, 1, 0]), None)
+    actions = act(actor, make_seats([0, 1, 0, 1, 1, 0]))
     assert actor.policy.calls == [[(0, 0, 3), (1, 3, 6)]]
     assert actor.policy.observed[:, 0].tolist() == [0, 4, 10, 2, 6, 8]
     assert actions[:, 0].tolist() == [1, 2, 1, 2, 2, 1]
@@ -132,8 +140,8 @@ def test_scattered_rows_are_sorted_by_slot():
 def test_recurrent_states_are_kept_by_seat():
     """For any order of rows; a new match resets the state."""
     actor = make_stack(SlotPolicy(), 0, 0)
-    actor.act(make_seats([0, 1], seat_ids=[3, 6]), None)
-    actor.act(make_seats([1, 0, 1, 0], seat_ids=[6, 3, 1, 0]), None)
+    act(actor, make_seats([0, 1], seat_ids=[3, 6]))
+    act(actor, make_seats([1, 0, 1, 0], seat_ids=[6, 3, 1, 0]))
     assert actor._state["count"][:8, 0].tolist() == [1, 1, 0, 2, 0, 0, 2, 0]
     actor.start_matches(np.array([3]))
     assert actor._state["count"][:8, 0].tolist() == [1, 1, 0, 0, 0, 0, 2, 0]
@@ -144,8 +152,8 @@ def test_the_interface_gets_the_seat_ids_of_its_rows():
     interface = ReversingInterface()
     actor = make_stack(SlotPolicy(), 1, 2, interface=interface)
     actor.start_matches(np.array([4]))
-    actions = actor.act(make_seats([0, 1, 0], seat_ids=[7, 8, 9]), None)
-    assert (interface.resets, interface.observed) == ([4], [7, 9, 8])
+    actions = act(actor, make_seats([0, 1, 0], seat_ids=[7, 8, 9]))
+    assert (interface.resets, interface.observed, interface.elapsed) == ([4], [7, 9, 8], [7, 9, 8])
     assert actions[:, 0].tolist() == [2, 1, 2]
 
 
@@ -153,7 +161,7 @@ def test_policies_without_slots_get_no_spans():
     """They implement the plain contract."""
     actor = make_stack(SinglePolicy(), 3)
     assert not actor.stacked
-    assert actor.act(make_seats([0, 0]), None)[:, 0].tolist() == [3, 3]
+    assert act(actor, make_seats([0, 0]))[:, 0].tolist() == [3, 3]
 
 
 # -- the cache ---------------------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from attrs import define, field
 
 from ludus._sampling.recorder import Recorder
 from ludus._sampling.seats import BuiltinActor, SeatRewards, Seats
-from ludus.agent import Agent, BuiltinAgent, EvaluatingAgent
+from ludus.agent import Agent, BuiltinAgent, EvaluatingAgent, elapse
 from ludus.algorithm import BoundedPolicy, Decision, Policy, PolicyInput, Weights
 from ludus.environment import Leaves
 from ludus.errors import ContractError
@@ -42,8 +42,9 @@ class AgentActor:
         """Clear the agent's state of these seats."""
         self.agent.reset(seat_ids)
 
-    def act(self, seats: Seats, rewards: SeatRewards) -> np.ndarray:  # noqa: ARG002 - agents read no rewards
+    def act(self, seats: Seats, rewards: SeatRewards) -> np.ndarray:
         """Return the agent's actions; store its values if `seats` has a buffer for them."""
+        elapse(self.agent, rewards.elapsed_ticks, seats.seat_ids)
         observation = {name: seats.take(leaf) for name, leaf in seats.tick.observation.items()}
         mask = None if seats.tick.action_mask is None else seats.take(seats.tick.action_mask)
         if seats.values is None or not isinstance(self.agent, EvaluatingAgent):
@@ -98,6 +99,10 @@ class PolicyAgent:
         reset_state(self.policy, self._state, seat_ids)
         if self.interface is not None:
             self.interface.reset(seat_ids)
+
+    def elapse(self, ticks: np.ndarray, seat_ids: np.ndarray) -> None:
+        """Pass the ticks since the last decisions to the interface."""
+        elapse(self.interface, ticks, seat_ids)
 
     def act(self, observation: Leaves, **options: Any) -> np.ndarray:
         """Return actions ``[n, L]``; see `act_and_evaluate`."""
@@ -171,7 +176,10 @@ class PolicyActor:
             reward=rewards.reward,
             reward_parts=rewards.parts,
         )
-        return view if self.interface is None else self.interface.observe(view, seats.seat_ids)
+        if self.interface is None:
+            return view
+        elapse(self.interface, rewards.elapsed_ticks, seats.seat_ids)
+        return self.interface.observe(view, seats.seat_ids)
 
     def privileged(self, seats: Seats) -> Leaves:
         """Return the privileged observations of seats."""

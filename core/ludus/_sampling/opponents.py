@@ -49,22 +49,24 @@ class StackActor(PolicyActor):
             self.policy.drop(slot)
             self._free_slots.append(slot)
 
-    def act(self, seats: Seats, rewards: SeatRewards) -> np.ndarray:  # noqa: ARG002 - frozen models get no rewards
+    def act(self, seats: Seats, rewards: SeatRewards) -> np.ndarray:
         """Decide for all models in one call, with the rows of each slot next to each other."""
         starts = _run_starts(seats.slots)
         run_slots = seats.slots[starts].tolist()
         if len(run_slots) == len(set(run_slots)):
-            return self._act_in_order(seats, starts)
+            return self._act_in_order(seats, starts, rewards.elapsed_ticks)
         order = seats.slots.argsort(kind="stable")
         seats = seats.select(order, ascending=False)
-        ordered = self._act_in_order(seats, _run_starts(seats.slots))
+        ordered = self._act_in_order(seats, _run_starts(seats.slots), rewards.elapsed_ticks[order])
         actions = np.empty_like(ordered)
         actions[order] = ordered
         return actions
 
-    def _act_in_order(self, seats: Seats, starts: np.ndarray) -> np.ndarray:
+    def _act_in_order(self, seats: Seats, starts: np.ndarray, elapsed_ticks: np.ndarray) -> np.ndarray:
         count = seats.seat_ids.size
-        view = self.view(seats, SeatRewards(np.zeros(count, np.float32), np.zeros(count, np.int32)))
+        view = self.view(
+            seats, SeatRewards(np.zeros(count, np.float32), elapsed_ticks)
+        )  # no rewards: it learns nothing
         # a critic with privileged observations runs only if an observer reads its values
         privileged = {} if seats.values is None else self.privileged(seats)
         spans: Sequence[Span] = ()

@@ -27,7 +27,7 @@ def test_every_component_can_be_made_and_bound():
     for name in COMPONENTS.keys() - {"combine"}:
         component = COMPONENTS[name]
         options = component.load_config()
-        values = {"keep": ("obs",)} if name == "select-leaves" else {}
+        values = {"select-leaves": {"keep": ("obs",)}, "delay": {"tick_ms": 100.0}}.get(name, {})
         interface = component.load_factory()(None if options is None else options(**values))
         assert interface.bind(raw).action == spaces.Discrete(2)
 

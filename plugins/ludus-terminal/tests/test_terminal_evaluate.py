@@ -188,3 +188,37 @@ def test_standard_output_is_json_only(folder):
     arguments = [sys.executable, "-m", "ludus", "eval", str(folder), "main@latest", "random", "--matches", "10"]
     done = subprocess.run([*arguments, "--json"], capture_output=True, text=True, check=True, timeout=60)
     assert set(json.loads(done.stdout)) >= {"wins", "score", "interval"}
+
+
+# -- other options of the run ------------------------------------------------------------------------------------------
+
+
+def test_options_of_the_run_can_be_replaced(folder):
+    """For the matches only: they end earlier, and the run keeps its options."""
+    before = (folder / "run.toml").read_text()
+    arguments = (folder, "main@1", "random", "--matches", 4, "--json")
+    limited = json.loads(invoke(*arguments, "--set", "environment.dummy-count.tick_limit=2"))
+    assert limited["mean_ticks"] == 2 < json.loads(invoke(*arguments))["mean_ticks"]
+    assert (folder / "run.toml").read_text() == before
+
+
+def test_every_value_is_a_row(folder):
+    """Each equals the result with that value alone, on the same seeds."""
+    arguments = (folder, "main@1", "random", "--matches", 10)
+    rows = json.loads(invoke(*arguments, "--vary", "environment.dummy-count.tick_limit=1,2", "--json"))
+    assert rows["key"] == "environment.dummy-count.tick_limit"
+    alone = json.loads(invoke(*arguments, "--set", "environment.dummy-count.tick_limit=2", "--json"))
+    assert list(rows["values"]) == ["1", "2"]
+    assert rows["values"]["2"] == alone != rows["values"]["1"]
+    lines = invoke(*arguments, "--vary", "environment.dummy-count.tick_limit=1,2").splitlines()
+    assert lines[0].strip() == "Results by environment.dummy-count.tick_limit"
+    assert [line.split()[0] for line in lines[2:]] == ["1", "2"]
+    assert all("main@1 against random" in line for line in lines[2:])
+
+
+def test_wrong_options_are_errors(folder):
+    """One line with the key, as for other commands."""
+    text = invoke(folder, "main@1", "random", "--vary", "ticks", code=2)
+    assert "expected KEY=VALUE,VALUE,…, got 'ticks'" in text
+    with pytest.raises(ConfigError, match=r"environment\.dummy-count\.tics: unknown key"):
+        invoke(folder, "main@1", "random", "--set", "environment.dummy-count.tics=5")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from itertools import accumulate, pairwise
 
 import attrs
@@ -98,9 +99,20 @@ class HideMask(Identity):
         """Return the action ``[n, L]`` with legal choices."""
         if not self._masks:
             return action
-        legal, action = np.stack([self._masks[seat] for seat in seat_ids.tolist()]), action.copy()
-        for label, (start, stop) in enumerate(pairwise(self._bounds)):
-            choices = legal[:, start:stop]
-            chosen = np.take_along_axis(choices, action[:, label, None].astype(np.int64), axis=1)[:, 0]
-            action[:, label] = np.where(chosen, action[:, label], choices.argmax(axis=1))
-        return action
+        return replace_illegal(action, np.stack([self._masks[seat] for seat in seat_ids.tolist()]), self._bounds)
+
+
+def replace_illegal(action: np.ndarray, mask: np.ndarray, bounds: Sequence[int]) -> np.ndarray:
+    """Return actions in which every illegal choice is replaced by the first legal one of its label.
+
+    Args:
+        action: ``[n, L + D]``, labels and behind them real numbers.
+        mask: ``[n, A] bool``.
+        bounds: First column of every label in the mask, and A.
+    """
+    action = action.copy()
+    for label, (start, stop) in enumerate(pairwise(bounds)):
+        choices = mask[:, start:stop]
+        is_legal = np.take_along_axis(choices, action[:, label, None].astype(np.int64), axis=1)[:, 0]
+        action[:, label] = np.where(is_legal, action[:, label], choices.argmax(axis=1))
+    return action

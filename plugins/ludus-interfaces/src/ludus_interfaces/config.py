@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from attrs import frozen
-from ludus.option import Check, at_least, between, finite, name, one_of, option, whole
+from ludus.option import Check, above, at_least, between, finite, name, one_of, option, optional, whole
 
 _LEAVES = "Names of the observation leaves to change; empty: all leaves of a supported kind."
 
@@ -102,6 +102,30 @@ class CombineConfig:
         check=_INTERFACES_BY_PART, help="Interfaces of each part of a joint seat, innermost first; an empty list: none."
     )
     widths: tuple[int, ...] = option((), help=_WIDTHS)
+
+
+@frozen(kw_only=True)
+class DelayConfig:
+    """Options of ``delay``."""
+
+    tick_ms: float = option(
+        check=above(0.0), help="Length of a tick of the game in ms; with 1.0 all delays are in ticks; > 0."
+    )
+    min_ms: float = option(0.0, at_least(0.0), help="Shortest delay of a match in ms; ≥ 0.")
+    max_ms: float = option(300.0, at_least(0.0), help="Longest delay of a match in ms, at least min_ms.")
+    jitter_ms: float = option(0.0, at_least(0.0), help="Longest additional delay of a single decision in ms; ≥ 0.")
+    fixed_ms: float | None = option(
+        None, optional(at_least(0.0)), help="Delay of all matches in ms, at most max_ms; unset: drawn for every match."
+    )
+    actions: int = option(
+        0,
+        whole(-1, 1000),
+        help="Number of last actions that are observed; 0: as many as can be under way; -1: no observation is added.",
+    )
+    first_action: tuple[float, ...] = option(
+        (), help="Action before the first arrival, and in place of illegal choices; empty: choice 0 of every label."
+    )
+    seed: int = option(0, whole(0, 2**63 - 1), help="Seed of delays and jitter; ≥ 0.")
 
 
 @frozen(kw_only=True)

@@ -12,9 +12,10 @@ from collections.abc import Mapping, Sequence
 import attrs
 import numpy as np
 from attrs import define, field
+from ludus.agent import elapse
 from ludus.environment import Environment, EnvironmentSpec, Playable, Role, RoleTick, Scenario, Tick
 from ludus.errors import ContractError
-from ludus.interface import Interface, SeatView, bind_role, require_distinct
+from ludus.interface import Interface, SeatView, bind_role, keeps_actions, require_distinct
 from ludus.rendering import Frame, draw_match
 from ludus.spaces import action_dtype, action_width, label_sizes, leaf_spaces, real_sizes
 
@@ -126,6 +127,7 @@ class _WrappedRole:
         tick: Transformed tick.
         pending: ``[B, S] float32``, raw rewards since the seat's last view.
         actions: ``[B, S, L']`` raw actions.
+        elapsed: ``[B, S] int32``, ticks since the seat's last view.
         pending_parts: Parts of `pending`.
     """
 
@@ -135,6 +137,7 @@ class _WrappedRole:
     tick: RoleTick
     pending: np.ndarray
     actions: np.ndarray
+    elapsed: np.ndarray
     pending_parts: dict[str, np.ndarray] = field(factory=dict)
 
     @classmethod
@@ -154,6 +157,7 @@ class _WrappedRole:
             ),
             np.zeros(shape, np.float32),
             np.zeros((*shape, action_width(raw.action_space)), action_dtype(raw.action_space)),
+            np.zeros(shape, np.int32),
         )
 
     def seat_ids(self, matches: np.ndarray, seats: np.ndarray) -> np.ndarray:
@@ -164,7 +168,7 @@ class _WrappedRole:
         new = np.zeros_like(tick.acting)
         new[indices] = True
         self.interface.reset(self.seat_ids(*np.nonzero(new)))
-        for pending in (self.pending, *self.pending_parts.values()):
+        for pending in (self.pending, self.elapsed, *self.pending_parts.values()):
             pending[indices] = 0
         self._observe(tick, new)
         self.tick.reward[indices] = 0
@@ -172,6 +176,7 @@ class _WrappedRole:
 
     def add_tick(self, tick: RoleTick, ended: np.ndarray) -> None:
         """Add the rewards of a tick, and transform it for seats that act or end, or whose matches ended."""
+        self.elapsed += 1
         self.pending += tick.reward
         for name, values in tick.reward_parts.items():
             self.pending_parts[name] = self.pending_parts.get(name, 0) + values
@@ -194,11 +199,13 @@ class _WrappedRole:
             reward=self.pending[matches, seats],
             reward_parts={name: values[matches, seats] for name, values in self.pending_parts.items()},
         )
-        view = self.interface.observe(view, self.seat_ids(matches, seats))
+        seat_ids = self.seat_ids(matches, seats)
+        elapse(self.interface, self.elapsed[matches, seats], seat_ids)
+        view = self.interface.observe(view, seat_ids)
         for name, leaf in view.observation.items():
             own.observation[name][matches, seats] = leaf
         own.reward[matches, seats] = view.reward
-        for pending in (self.pending, *self.pending_parts.values()):
+        for pending in (self.pending, self.elapsed, *self.pending_parts.values()):
             pending[matches, seats] = 0
         if view.action_mask is not None:
             if own.action_mask is None:
@@ -265,14 +272,17 @@ class _PlayableWrappedEnvironment(_WrappedEnvironment):
 
     def action_name(self, role: str, action: np.ndarray) -> str:
         wrapped = self._wrapped_role(role)
-        raw = action if wrapped is None else wrapped.interface.act(action[None], np.zeros(1, np.int64))[0]
-        return self._playable.action_name(role, raw)
+        if wrapped is not None and not keeps_actions(wrapped.interface):  # `act` would delay actions that are kept
+            action = wrapped.interface.act(action[None], np.zeros(1, np.int64))[0]
+        return self._playable.action_name(role, action)
 
     def parse_action(self, role: str, text: str) -> np.ndarray:
         raw, wrapped = self._playable.parse_action(role, text), self._wrapped_role(role)
         if wrapped is None:
             return raw
         if wrapped.role.action_space == wrapped.raw.action_space:
+            if keeps_actions(wrapped.interface):
+                return raw
             kept = wrapped.interface.act(raw[None], np.zeros(1, np.int64))[0]
             if np.array_equal(kept, raw):  # most interfaces do not change actions
                 return raw

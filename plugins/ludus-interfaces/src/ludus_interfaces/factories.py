@@ -19,6 +19,7 @@ from ludus_interfaces.config import (
     AgentWithInterfacesConfig,
     AsTeamConfig,
     CombineConfig,
+    DelayConfig,
     FrameStackConfig,
     GreyConfig,
     LabelChannelsConfig,
@@ -33,6 +34,7 @@ from ludus_interfaces.config import (
     TeamRewardConfig,
     WithInterfacesConfig,
 )
+from ludus_interfaces.delay import Delay
 from ludus_interfaces.environment import wrap_environment
 from ludus_interfaces.frames import FrameStack
 from ludus_interfaces.images import Grey, LabelChannels, Resize
@@ -42,6 +44,11 @@ from ludus_interfaces.observations import Flatten, OneHot, ScaleObservation, Sel
 from ludus_interfaces.rewards import RewardParts, ScaleReward
 from ludus_interfaces.sharing import share_rewards
 from ludus_interfaces.teams import as_team, team_agent
+
+
+def delay(config: DelayConfig) -> Interface:
+    """Make ``delay``."""
+    return Delay(**attrs.asdict(config, recurse=False))
 
 
 def flatten(config: None) -> Interface:  # noqa: ARG001 - no options

@@ -15,6 +15,7 @@ from itertools import accumulate, chain, pairwise
 import numpy as np
 from attrs import define, field, frozen
 from gymnasium import spaces
+from ludus.agent import elapse
 from ludus.errors import ContractError
 from ludus.interface import Interface, ScheduledInterface, SeatView, Spaces, require_distinct
 from ludus.spaces import action_width, is_continuous, label_sizes, leaf_spaces, real_box
@@ -211,6 +212,10 @@ class _Combined:
     def reset(self, seat_ids: np.ndarray) -> None:
         for interface in self.interfaces:
             interface.reset(seat_ids)
+
+    def elapse(self, ticks: np.ndarray, seat_ids: np.ndarray) -> None:
+        for interface in self.interfaces:
+            elapse(interface, ticks, seat_ids)
 
     def observe(self, view: SeatView, seat_ids: np.ndarray) -> SeatView:
         raw_views = split_view(view, self._raw_parts)

@@ -59,6 +59,7 @@ def ludus_register_agents() -> list[Component]:
 
 #: Summary of each interface. ``frame-stack`` is made by `factories.frame_stack` from `FrameStackConfig`.
 _SUMMARIES = {
+    "delay": "Actions that take effect after a random delay; the last actions and the delay are observed",
     "flatten": "All observation leaves as one float32 vector",
     "frame-stack": "The observations of the last few decisions together",
     "grey": "Colour images as images of one channel",

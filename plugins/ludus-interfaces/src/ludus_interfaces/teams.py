@@ -9,7 +9,7 @@ import attrs
 import numpy as np
 from attrs import define, field, frozen
 from gymnasium import spaces
-from ludus.agent import Agent
+from ludus.agent import Agent, elapse
 from ludus.environment import Environment, EnvironmentSpec, Leaves, Playable, Role, RoleTick, Tick
 from ludus.errors import ContractError
 from ludus.interface import Interface, SeatView, Spaces, stack
@@ -54,6 +54,10 @@ class _TeamAgent:
             for agent, part in zip(self.agents, views, strict=True)
         ]
         return self.interface.act(np.concatenate(actions, axis=1), seat_ids)
+
+    def elapse(self, ticks: np.ndarray, seat_ids: np.ndarray) -> None:
+        for decider in (self.interface, *self.agents):
+            elapse(decider, ticks, seat_ids)
 
     def reset(self, seat_ids: np.ndarray) -> None:
         self.interface.reset(seat_ids)

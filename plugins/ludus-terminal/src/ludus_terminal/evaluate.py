@@ -15,8 +15,11 @@ from ludus.agent import Agent
 from ludus.environment import Environment, EnvironmentSpec, Scenario
 from ludus.lineup import Lineup, make_agents, make_lineups, team_rotations
 from ludus.runs import ReturnOutcome, open_run, play_matches, score
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
 
-from ludus_terminal.views import NEAR
+from ludus_terminal.output import NEAR, output_width, table
 
 __all__ = ["SEED", "Record", "evaluate", "play_pair"]
 
@@ -29,6 +32,15 @@ def _scenario(_context: click.Context, _parameter: click.Parameter, name: str) -
         return Scenario(name=name)
     except ValueError as error:
         raise click.BadParameter(str(error)) from None
+
+
+def _variation(_context: click.Context, _parameter: click.Parameter, text: str | None) -> tuple[str, list[str]] | None:
+    if text is None:
+        return None
+    key, separator, values = text.partition("=")
+    if not (key and separator and values):
+        raise click.BadParameter(f"expected KEY=VALUE,VALUE,…, got {text!r}")
+    return key, values.split(",")
 
 
 @click.command("eval")
@@ -44,15 +56,24 @@ def _scenario(_context: click.Context, _parameter: click.Parameter, name: str) -
 @click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of matches and sampling.")
 @click.option("--deterministic", is_flag=True, help="Models take their most likely action instead of sampling.")
 @click.option("--scenario", default="default", show_default=True, callback=_scenario, help="Scenario to play.")
+@click.option(
+    "--set", "overrides", metavar="KEY=VALUE", multiple=True, help="Replace one value of the run; may be repeated."
+)
+@click.option(
+    "--vary",
+    "variation",
+    metavar="KEY=VALUE,VALUE,…",
+    callback=_variation,
+    help="Play all matches once for each of these values of the run, on the same seeds, and print a table.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def evaluate(
     run_dir: str,
     participants: tuple[str, ...],
-    matches: int,
-    seed: int,
-    deterministic: bool,
-    scenario: Scenario,
+    overrides: tuple[str, ...],
+    variation: tuple[str, list[str]] | None,
     as_json: bool,
+    **options: Any,
 ) -> None:
     """Play participants of a run against each other; print the results and the score of the first one.
 
@@ -62,8 +83,33 @@ def evaluate(
     an anchor. Teams with the same roles are exchanged, on the same seeds. Participants of one role that cannot play in
     one match play against the same others, and are compared. Nothing is written to the run.
     """
+    if variation is None:
+        lineups, results = _play(run_dir, participants, overrides, **options)
+        click.echo(json.dumps(_json(lineups, results)) if as_json else _text(lineups, results))
+        return
+    key, values = variation
+    played = {value: _play(run_dir, participants, (*overrides, f"{key}={value}"), **options) for value in values}
+    if as_json:
+        click.echo(json.dumps({"key": key, "values": {value: _json(*found) for value, found in played.items()}}))
+    else:
+        Console(highlight=False, width=output_width()).print(_variation_table(key, played))
+
+
+def _play(
+    run_dir: str,
+    participants: Sequence[str],
+    overrides: Sequence[str],
+    *,
+    matches: int,
+    seed: int,
+    deterministic: bool,
+    scenario: Scenario,
+) -> tuple[list[Lineup], list[_Results]]:
+    """Return the lineups that the participants play in, and the results of the first participant of each."""
     with ExitStack() as stack:
-        with open_run(run_dir) as run:  # closed before the matches: an open snapshot keeps the database from shrinking
+        with open_run(
+            run_dir, overrides=overrides
+        ) as run:  # closed early: a snapshot keeps the database from shrinking
             environment = run.make_environment(min(matches, run.config.evaluation_matches))
             stack.callback(environment.close)
             lineups = make_lineups(environment.spec, participants, run)
@@ -77,16 +123,39 @@ def evaluate(
         _own_results(_with_outcomes(arrays, by_return), lineup.seats_of(0), lineup.teams_of(0)[0])
         for arrays, lineup in zip(played, rotated, strict=True)
     ]
-    by_lineup = [_Results.join(results[i : i + num_rotations]) for i in range(0, len(results), num_rotations)]
-    if as_json:
-        click.echo(json.dumps(_json(lineups, by_lineup)))
-        return
-    if filled := lineups[0].describe_filled():
-        click.echo(filled)
-    for lineup, own in zip(lineups, by_lineup, strict=True):
-        click.echo(f"{lineup.describe()}: {_result_text(own, lineup.spec)}")
-    for lineup, own in zip(lineups[1:], by_lineup[1:], strict=True):
-        click.echo(f"{lineups[0].names[0]} minus {lineup.names[0]}: {_difference_text(by_lineup[0], own)}")
+    return lineups, [_Results.join(results[i : i + num_rotations]) for i in range(0, len(results), num_rotations)]
+
+
+def _text(lineups: Sequence[Lineup], results: Sequence[_Results]) -> str:
+    filled = lineups[0].describe_filled()
+    lines = [filled] if filled else []
+    lines += [
+        f"{lineup.describe()}: {_result_text(own, lineup.spec)}" for lineup, own in zip(lineups, results, strict=True)
+    ]
+    lines += [
+        f"{lineups[0].names[0]} minus {lineup.names[0]}: {_difference_text(results[0], own)}"
+        for lineup, own in zip(lineups[1:], results[1:], strict=True)
+    ]
+    return "\n".join(lines)
+
+
+def _variation_table(key: str, played: Mapping[str, tuple[Sequence[Lineup], Sequence[_Results]]]) -> Table:
+    """Return a table with a row for every value and lineup."""
+    columns = (">wins", ">draws", ">losses", ">score [95 %]", ">return [95 %]", ">ticks")
+    shown = table(f"Results by {escape(key)}", "value", "participants", *columns)
+    for value, (lineups, results) in played.items():
+        for lineup, own in zip(lineups, results, strict=True):
+            record, (mean, low, high) = own.record(), _mean_interval(own.returns)
+            counted = score(record.wins, record.draws, record.losses)
+            shown.add_row(
+                escape(value),
+                escape(lineup.describe()),
+                *map(str, (counted.wins, counted.draws, counted.losses)),
+                f"{counted.score:.3f} [{counted.low:.3f}, {counted.high:.3f}]",
+                f"{mean:.2f} [{low:.2f}, {high:.2f}]",
+                f"{record.mean_ticks:.1f}",
+            )
+    return shown
 
 
 @frozen(kw_only=True)

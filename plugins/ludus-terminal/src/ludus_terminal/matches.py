@@ -11,7 +11,7 @@ import click
 import numpy as np
 from attrs import define, field, frozen
 from ludus import load_plugins
-from ludus.agent import builtin_bots
+from ludus.agent import builtin_bots, elapse
 from ludus.environment import Scenario, Seat
 from ludus.errors import ConfigError, RunError
 from ludus.installed import Game, open_game
@@ -85,6 +85,7 @@ class MatchRunner:
     rng: np.random.Generator
     on_tick: Callable[[], None] = lambda: None
     _actions: dict[str, np.ndarray] = field(init=False)
+    _elapsed: np.ndarray = field(init=False)  # [seats] ticks since the seat's last decision
 
     def __attrs_post_init__(self) -> None:
         self._actions = {
@@ -99,11 +100,13 @@ class MatchRunner:
         tick = environment.reset(match_seeds(seed, np.array([0])), scenarios=[start])
         for seat_id, agent in enumerate(self.agents):
             agent.reset(np.array([seat_id]))
+        self._elapsed = np.zeros(len(self.agents), np.int64)
         self.on_tick()
         rewards = _rewards(tick)
         while not (tick.terminated[0] or tick.truncated[0]):
             self._decide(tick)
             tick = environment.step(self._actions)
+            self._elapsed += 1
             rewards = rewards + _rewards(tick)
             self.on_tick()
         return Result(np.array(tick.outcome[0]), rewards)
@@ -115,8 +118,10 @@ class MatchRunner:
                 self._actions[seat.role][0, seat.index] = self._action(seat_id, seat, role_tick)[0]
 
     def _action(self, seat_id: int, seat: Seat, role_tick: RoleTick) -> np.ndarray:
-        mask = role_tick.action_mask
-        return self.agents[seat_id].act(
+        mask, agent = role_tick.action_mask, self.agents[seat_id]
+        elapse(agent, self._elapsed[[seat_id]], np.array([seat_id]))
+        self._elapsed[seat_id] = 0
+        return agent.act(
             {name: leaf[:1, seat.index] for name, leaf in role_tick.observation.items()},
             action_mask=None if mask is None else mask[:1, seat.index],
             seat_ids=np.array([seat_id]),
