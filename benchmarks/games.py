@@ -114,14 +114,22 @@ def rows(file: Path, options: Options) -> Iterator[str]:
     shown = [file.stem.replace("_", " "), f"{check_s:.0f}", f"{ticks_per_s:,.0f}", f"{ratio:.2f}", memory]
     for player in config["players"]:
         found = json.loads(ludus("eval", run, f"{player}@latest", "random", "--matches", options.matches, "--json"))
-        low, high = found["interval"]
-        results = [f"{found['score']:.2f} [{low:.2f}, {high:.2f}]", "{:.1f} [{:.1f}, {:.1f}]".format(*_returns(found))]
+        results = [_score(found), " v ".join(map(_return, found.get("contenders", [found])))]
         yield "| " + " | ".join([*shown, player, f"{_decisions(run, player):,}", *results]) + " |"
         shown = [""] * len(shown)
 
 
-def _returns(found: dict[str, Any]) -> tuple[float, float, float]:
-    return found["mean_return"], *found["return_interval"]
+def _score(found: dict[str, Any]) -> str:
+    """Return the score with its interval; "–" where one team plays alone, so that only returns are compared."""
+    if "contenders" in found:
+        return "–"
+    low, high = found["interval"]
+    return f"{found['score']:.2f} [{low:.2f}, {high:.2f}]"
+
+
+def _return(found: dict[str, Any]) -> str:
+    low, high = found["return_interval"]
+    return f"{found['mean_return']:.1f} [{low:.1f}, {high:.1f}]"
 
 
 def _decisions(run: Path, player: str) -> int:
