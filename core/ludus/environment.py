@@ -23,6 +23,8 @@ decision gets the rewards up to and including the tick on which it ends. A *term
 *truncated* one does, from its observation of that tick. Later rewards of the seat, such as those of its team, count in
 the returns of the match but are not learned from. If they shall belong to a seat that plays no more, do not flag its
 end: its last decision then stays pending and collects rewards until the match ends.
+
+A game that runs in another process may fail in the middle of a match. Its environment marks the match in `Tick.void`.
 `ludus.testing.check_environment` checks this contract.
 """
 
@@ -258,19 +260,27 @@ class Tick:
             that have not ended, in the same way unless they have flags of their own on this tick.
         truncated: ``[B] bool``: the match was cut off on this tick (time limit outside its rules).
         outcome: ``[B, teams] float32``: 1 win, ½ draw, 0 loss; meaningful where terminated or truncated.
+        void: ``[B] bool``: the match was lost on this tick, by a failure outside its rules, and is idle until it is
+            reset. It counts nowhere, and is played again with the same seed. Rewards of this tick are 0. True on one
+            tick only, and neither terminated nor truncated. None: no match is ever void.
+        elapsed_ticks: ``[B] int32``: ticks of the game by which this step advanced each match, for discounts per tick.
+            None: one.
     """
 
     roles: dict[str, RoleTick]
     terminated: np.ndarray
     truncated: np.ndarray
     outcome: np.ndarray
+    void: np.ndarray | None = None
+    elapsed_ticks: np.ndarray | None = None
 
     def clear(self, indices: np.ndarray | slice) -> None:
         """Set rewards, reward parts, `terminated` and `truncated` of the matches at `indices` to 0; for `reset`."""
         for role in self.roles.values():
             role.clear(indices)
-        self.terminated[indices] = False
-        self.truncated[indices] = False
+        for array in (self.terminated, self.truncated, self.void):
+            if array is not None:
+                array[indices] = False
 
 
 def allocate_tick(

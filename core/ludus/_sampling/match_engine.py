@@ -162,13 +162,27 @@ class MatchEngine:
         if indices.size:
             self._end_matches(indices, tick)
             self._start_matches(indices)
+        self._replay_void_matches(tick)
         return True
+
+    def _replay_void_matches(self, tick: Tick) -> None:
+        """Start void matches again: same fixture, number and seed. Their pending decisions are dropped."""
+        if tick.void is None:
+            return
+        indices = (tick.void & ~self._running.idle).nonzero()[0]
+        if indices.size:
+            self._actors.end_matches(indices, tick)
+            self._running.end(indices)
+            self._reset_matches(indices)
 
     def _start_matches(self, indices: np.ndarray) -> None:
         """Start the next matches at idle match indices, ascending, as far as there are fixtures."""
         indices = self._scheduler.assign_matches(indices)
-        if not indices.size:
-            return
+        if indices.size:
+            self._reset_matches(indices)
+
+    def _reset_matches(self, indices: np.ndarray) -> None:
+        """Start the matches that are assigned to idle match indices, ascending."""
         self._running.start(indices)
         self._totals.reset(indices)
         self._actors.start_matches(indices)

@@ -81,7 +81,7 @@ class SeatTotals:
 
     def add(self, tick: Tick) -> None:
         """Add the rewards of a tick."""
-        self._elapsed_ticks += 1
+        self._elapsed_ticks += 1 if tick.elapsed_ticks is None else tick.elapsed_ticks[:, None]
         for role in self.roles:
             role.add(tick.roles[role.name])
 

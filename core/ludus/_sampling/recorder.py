@@ -193,6 +193,9 @@ class Recorder:
     ) -> np.ndarray:
         """Write the rewards since the last decisions of n trajectories, and how their seats ended.
 
+        A seat that neither terminated nor was truncated belongs to a void match: its last decision is dropped, and the
+        decision before it bootstraps from the observation of the dropped one.
+
         Args:
             trajectories: ``[n]``.
             reward: ``[n] float32``.
@@ -203,11 +206,28 @@ class Recorder:
         Returns:
             ``[n] bool``: truncated trajectories, which need `add_final_observations`.
         """
+        void = ~(terminated | truncated)
+        if void.any():
+            self._drop_pending(trajectories[void])
         pending = self.assign_rewards(trajectories, reward=reward, elapsed_ticks=elapsed_ticks)
         rows = self._last_rows(trajectories[pending])
         self._entries["terminated"][rows] = terminated[pending]
         self._entries["truncated"][rows] = truncated[pending] & ~terminated[pending]
         return np.asarray(pending & truncated & ~terminated)
+
+    def _drop_pending(self, trajectories: np.ndarray) -> None:
+        """Drop the pending decisions of n trajectories; the observation of one may stay as a bootstrap entry."""
+        trajectories = trajectories[self._pending[trajectories]]
+        rows = self._last_rows(trajectories)
+        before = rows - self.num_trajectories
+        entries = self._entries
+        is_first = self._position[trajectories] < 2  # an earlier block ends with the observation already
+        continues = ~is_first & entries["decided"][before] & ~entries["terminated"][before]
+        entries["truncated"][before[continues]] = True
+        entries["decided"][rows] = False
+        self._position[trajectories[~continues]] -= 1
+        self._num_valued[trajectories] = np.minimum(self._num_valued[trajectories], self._position[trajectories])
+        self._pending[trajectories] = False
 
     def add_final_observations(self, trajectories: np.ndarray, entry: dict[str, np.ndarray]) -> None:
         """Append the final observations of truncated seats as undecided entries.

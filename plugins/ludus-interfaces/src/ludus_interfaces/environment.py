@@ -259,7 +259,7 @@ class _WrappedEnvironment(Wrapper):
 
     def _transform(self, tick: Tick) -> Tick:
         roles = {name: self._roles[name].tick if name in self._roles else role for name, role in tick.roles.items()}
-        return Tick(roles=roles, terminated=tick.terminated, truncated=tick.truncated, outcome=tick.outcome)
+        return attrs.evolve(tick, roles=roles)
 
 
 # Typed actions are found among the transformed ones by a search over all of them, up to this number.

@@ -149,7 +149,7 @@ class _TeamEnvironment(Wrapper):
 
     def _transform(self, tick: Tick) -> Tick:
         roles = {name: self._join(role) if name == self.role else role for name, role in tick.roles.items()}
-        return Tick(roles=roles, terminated=tick.terminated, truncated=tick.truncated, outcome=tick.outcome)
+        return attrs.evolve(tick, roles=roles)
 
     def _join(self, tick: RoleTick) -> RoleTick:
         terminated, truncated = self._join_endings(tick)
