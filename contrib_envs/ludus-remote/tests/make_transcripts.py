@@ -60,7 +60,7 @@ def hello(**changes: Any) -> Message:
 def welcome(mode: str = "lock-step", **changes: Any) -> Message:
     """Return the answer of the gateway."""
     timing = {"period": 3, "delay": 2, "max_age": 4, "missing": "repeat"}
-    message = {"type": "welcome", "protocol": 1, "resume": RESUME, "mode": mode, "matches": 1, "seats": SEATS}
+    message = {"type": "welcome", "ack": 0, "protocol": 1, "resume": RESUME, "mode": mode, "matches": 1, "seats": SEATS}
     return message | {"limits": LIMITS, "timing": [timing, timing] if mode == "real-time" else []} | changes
 
 
@@ -158,7 +158,7 @@ def real_time() -> Iterator[Message]:
     yield gateway(action(2, 1, 1, 0, (0, [2, 1]), (1, [1, 0]), lag=REAL))
     yield game(observation(2, 2, 1, 3, entry(0, -0.75)))
     yield game(observation(3, 2, 1, 4, entry(1, 0.75)))
-    yield gateway(action(3, 2, 1, 3, (0, [2, 1]), lag=REAL))
+    yield gateway(action(3, 3, 1, 3, (0, [2, 1]), lag=REAL))
     yield gateway(action(4, 3, 1, 4, (1, [0, 1]), lag=REAL))
     yield game(observation(4, 3, 1, 6, entry(0, -0.5)))
     yield gateway(action(5, 4, 1, 6, (0, [0, 0]), lag=REAL))
@@ -203,6 +203,8 @@ def void() -> Iterator[Message]:
 def refused() -> Iterator[Message]:
     """Cause errors, one connection for each."""
     greeting = [game(hello()), gateway(welcome()), gateway(start(1, 1))]
+    answer = action(2, 1, 1, 0, (0, [2, 1]), lag=LOCK)
+    played = [*greeting, game(observation(1, 1, 1, 0, entry(0, 0.0))), gateway(answer)]
     other = SCHEMA | {"roles": [ROLE | {"labels": [3, 3], "no_op": [0, 0]}]}
     nan = entry(0, 0.0) | {"leaves": {"position": struct.pack("<2f", float("nan"), 0), "grid": bytes(4)}}
     masked = entry(0, 0.0, mask="0000000101")
@@ -223,7 +225,7 @@ def refused() -> Iterator[Message]:
             "label 0 has no choice",
         ),
         ([*greeting, game(observation(1, 1, 1, 0, entry(0, 0.0, reward=[1.0])))], "message", "reward: expected float"),
-        ([*greeting, game(end(1, 1, 1, 1, outcome=[2.0, 0.0]))], "value", "outcome: expected numbers in [0, 1]"),
+        ([*played, game(end(2, 2, 1, 1, outcome=[2.0, 0.0]))], "value", "outcome: expected numbers in [0, 1]"),
     ]
     for number, (lines, code, text) in enumerate(cases, start=1):
         yield {"connection": number}

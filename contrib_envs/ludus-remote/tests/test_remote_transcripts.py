@@ -1,11 +1,15 @@
 """The transcripts are what the documentation promises to authors of client libraries."""
 
 import json
-import runpy
+import time
 from pathlib import Path
 
 import msgpack
+import numpy as np
 import pytest
+from ludus.scenario import Scenario
+from ludus_remote.schema import GameSchema
+from ludus_remote.session import Timing
 
 TRANSCRIPTS = sorted((Path(__file__).parents[1] / "transcripts").glob("*.json"))
 SESSIONS = [path for path in TRANSCRIPTS if path.stem != "codec"]
@@ -19,9 +23,8 @@ def restore(value):
     return [restore(item) for item in value] if isinstance(value, list) else value
 
 
-def test_the_files_are_those_of_the_script(tmp_path):
+def test_the_files_are_those_of_the_script(script, tmp_path):
     """A change of the script is written to the files."""
-    script = runpy.run_path(str(Path(__file__).with_name("make_transcripts.py")))
     script["main"](tmp_path)
     written = {path.name: path.read_text(encoding="utf-8") for path in tmp_path.iterdir()}
     assert written == {path.name: path.read_text(encoding="utf-8") for path in TRANSCRIPTS}
@@ -54,3 +57,69 @@ def test_sequence_numbers_follow_each_other(path):
         if number and not is_repeated and not is_gap:
             numbers[sender] += 1
             assert number == numbers[sender], message
+
+
+class Replay:
+    """Replays a transcript: sends what the game sends, and makes the gateway do what the transcript shows."""
+
+    def __init__(self, gateway, make_peer):
+        self.gateway, self.make_peer, self.peer = gateway, make_peer, make_peer()
+
+    def run(self, lines):
+        """Replay all lines."""
+        for line in lines:
+            if "connection" in line:
+                self.peer.close()
+                self.peer = self.make_peer()
+            elif line["from"] == "game":
+                self.peer.send(bytes.fromhex(line["hex"]))
+            elif line["message"]["type"] not in ("ping", "bye"):
+                self.expect(restore(line["message"]))
+
+    def expect(self, message):
+        """Let the gateway send a message, unless it does so by itself, and compare it."""
+        if message["type"] in ("match_start", "action", "match_void"):
+            game = self.wait_for(message["ack"])
+            with self.gateway.changed:
+                if message["seq"] > game.session._sent:
+                    payloads = self.produce(game.session, message)
+                    self.gateway.send([(game, payload) for payload in payloads])
+        found = self.peer.receive()
+        if message["type"] == "error":
+            found["text"] = message["text"] = ""
+        assert found == message
+
+    def wait_for(self, ack):
+        """Wait until the gateway has processed a message of the game; return the game."""
+        until = time.monotonic() + 5.0
+        while time.monotonic() < until:
+            with self.gateway.changed:
+                games = [game for game in self.gateway.games.values() if game.session.received >= ack]
+                if games:
+                    return games[0]
+            time.sleep(0.002)
+        raise TimeoutError(ack)
+
+    def produce(self, session, message):
+        """Return the payloads for a message of the gateway."""
+        if message["type"] == "match_start":
+            parts = {name: message[name] for name in ("parameters", "builtin")}
+            scenario = Scenario(name=message["scenario"], **parts | {"builtin": tuple(parts["builtin"])})
+            return [session.start_match(0, message["seed"], scenario, policies=message["policies"])[1]]
+        match = session.matches[message["match"]]
+        if message["type"] == "match_void":
+            return [session.void_match(match, message["reason"])]
+        return session.answer(match, {entry["seat"]: np.array(entry["action"]) for entry in message["actions"]})
+
+
+@pytest.mark.parametrize("transport", ["tcp", "websocket"])
+@names
+def test_the_gateway_replays_the_transcripts(path, transport, open_gateway, open_peer, script):
+    """It sends the messages of the transcript, over both transports."""
+    timing = (Timing(period=3, delay=2, max_age=4, missing="repeat"),) * 2 if path.stem == "real-time" else ()
+    gateway = open_gateway(
+        schema=GameSchema(script["SCHEMA"]), make_key=lambda: script["RESUME"], make_timing=lambda _: timing
+    )
+    replay = Replay(gateway, lambda: open_peer(gateway.port, transport))
+    lines = json.loads(path.read_text(encoding="utf-8"))["messages"]
+    replay.run(lines[1:] if "connection" in lines[0] else lines)
