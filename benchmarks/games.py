@@ -120,9 +120,9 @@ def rows(file: Path, options: Options) -> Iterator[str]:
 
 
 def _score(found: dict[str, Any]) -> str:
-    """Return the score with its interval; "–" where one team plays alone, so that only returns are compared."""
+    """Return the score with its interval; "-" where one team plays alone, so that only returns are compared."""
     if "contenders" in found:
-        return "–"
+        return "-"
     low, high = found["interval"]
     return f"{found['score']:.2f} [{low:.2f}, {high:.2f}]"
 
