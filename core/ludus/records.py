@@ -13,7 +13,7 @@ from attrs.validators import instance_of
 
 from ludus.environment import Scenario
 
-__all__ = ["Fixture", "FixtureRecord", "MatchRecord", "ModelRecord"]
+__all__ = ["Fixture", "FixtureRecord", "FixtureSearch", "MatchRecord", "ModelRecord"]
 
 
 @frozen(kw_only=True)
@@ -88,3 +88,21 @@ class FixtureRecord:
     fixture: Fixture
     created_s: float
     played: int
+
+
+@frozen(kw_only=True)
+class FixtureSearch:
+    """What the fixtures have in common that a search of the log finds; without values it finds all.
+
+    Attributes:
+        kind: ``"train"`` or ``"eval"``; None for both.
+        participants: Participants that all have a seat; ``"PLAYER@"`` stands for any model of a player, or its live
+            weights.
+        reason: Part of the reason; upper and lower case are equal.
+        scenario: Part of the scenario's name or parameters as JSON; upper and lower case are equal.
+    """
+
+    kind: str | None = None
+    participants: tuple[str, ...] = ()
+    reason: str = ""
+    scenario: str = ""

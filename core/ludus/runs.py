@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from copy import copy
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,13 +31,14 @@ from ludus._league.statistics import Mean, Score, mean_of, score
 from ludus._plugins.manager import Plugins, load_plugins
 from ludus._run.context import RunContext
 from ludus._run.factories import make, make_agent, make_environment
-from ludus._run.metric_file import read_metrics
+from ludus._run.metric_file import MetricReport, MetricTail, read_metrics
 from ludus._run.metrics import earlier_models, spread_evenly
 from ludus._run.worker_factories import make_anchor_agent, make_model_agent
 from ludus._sampling.evaluation import play_matches
 from ludus._seeding import match_seeds
 from ludus._store.database import DATABASE, wrap_database_errors
-from ludus._store.foreign_files import check_folder
+from ludus._store.foreign_files import check_folder, open_regular
+from ludus._store.lock_holder import running_pid
 from ludus._store.model_files import check_model, load_arrays, load_checkpoint, load_manifest
 from ludus._store.store import Store
 from ludus._store.tables import PoolRecord
@@ -45,7 +47,7 @@ from ludus._store.verified_point import VerifiedPoint
 from ludus.errors import ConfigError, ModelError
 from ludus.installed import can_make, default_agents, only_role, select_agent
 from ludus.lineup import Participant
-from ludus.records import Fixture, FixtureRecord, MatchRecord, ModelRecord
+from ludus.records import Fixture, FixtureRecord, FixtureSearch, MatchRecord, ModelRecord
 
 if TYPE_CHECKING:
     import numpy as np
@@ -59,8 +61,11 @@ if TYPE_CHECKING:
 __all__ = [
     "Fixture",
     "FixtureRecord",
+    "FixtureSearch",
     "MatchRecord",
     "Mean",
+    "MetricReport",
+    "MetricTail",
     "ModelRecord",
     "PoolRecord",
     "ReturnOutcome",
@@ -77,10 +82,12 @@ __all__ = [
     "load_manifest",
     "match_seeds",
     "mean_of",
+    "open_regular",
     "open_run",
     "play_matches",
     "repair_files",
     "request_release",
+    "running_pid",
     "score",
     "spread_evenly",
     "verify_database",
@@ -149,6 +156,16 @@ class Run(AbstractContextManager["Run"]):
     def __exit__(self, *_: object) -> None:
         self._store.close()
 
+    def reopened(self) -> Run:
+        """Return a run with the present log and with the league of this snapshot, which is not computed again.
+
+        Raises:
+            StoreError: The league is damaged.
+        """
+        run = copy(self)
+        run._store = Store.read(self.folder)
+        return run
+
     # --- configuration -----------------------------------------------------------------------------------------
 
     @cached_property
@@ -206,14 +223,36 @@ class Run(AbstractContextManager["Run"]):
         with self._wrap_errors():
             yield from self._store.matches.records(last=last, kind=kind)
 
-    def fixtures(self, *, kind: str | None = None) -> Iterator[FixtureRecord]:
+    def matches_of(self, fixture: int) -> Iterator[MatchRecord]:
+        """Yield the matches of the fixture with this id, ordered by number."""
+        with self._wrap_errors():
+            yield from self._store.matches.of_fixture(fixture)
+
+    def fixtures(self, *, kind: str | None = None, first: int = 0) -> Iterator[FixtureRecord]:
         """Yield all fixtures ordered by id, including those without a played match.
 
         Args:
             kind: ``"train"`` or ``"eval"`` fixtures only; None for all.
+            first: Fixtures from this id on only.
         """
         with self._wrap_errors():
-            yield from self._store.fixtures.records(kind=kind)
+            yield from self._store.fixtures.records(kind=kind, first=first)
+
+    def last_fixture(self) -> int:
+        """Return the id of the newest fixture; 0 if there is none."""
+        with self._wrap_errors():
+            return self._store.fixtures.last_id()
+
+    def search_fixtures(self, search: FixtureSearch, *, before: int, depth: int) -> Iterator[FixtureRecord]:
+        """Yield the fixtures that a search finds, the newest first.
+
+        Args:
+            search: The search.
+            before: Fixtures with smaller ids only.
+            depth: Number of ids below `before` to look at: a long log is searched in several calls.
+        """
+        with self._wrap_errors():
+            yield from self._store.fixtures.search(search, before=before, depth=depth)
 
     def pool_log(self) -> Iterator[PoolRecord]:
         """Yield the changes of pools with their times, oldest first."""

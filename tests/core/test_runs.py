@@ -18,6 +18,7 @@ from ludus.environment import Seat
 from ludus.errors import ConfigError, ModelError, RunError, StoreError
 from ludus.matchmaker import PoolChange
 from ludus.runs import (
+    FixtureSearch,
     Run,
     change_pool,
     check_model,
@@ -390,3 +391,51 @@ def test_reading_does_not_import_torch(folder):
         "sys.exit('torch' in sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code, str(folder)], check=True, timeout=60)
+
+
+def test_fixtures_are_searched_newest_first(run):
+    """By kind, participants, reason and scenario, a number of ids at a time."""
+    every = {record.fixture.id: record for record in run.fixtures()}
+    last = run.last_fixture()
+    assert last == max(every)
+    found = list(run.search_fixtures(FixtureSearch(), before=last + 1, depth=last))
+    assert [record.fixture.id for record in found] == sorted(every, reverse=True)
+    assert found == [every[record.fixture.id] for record in found]
+
+    def ids(*, before=last + 1, depth=last, **values):
+        return [r.fixture.id for r in run.search_fixtures(FixtureSearch(**values), before=before, depth=depth)]
+
+    def having(test):
+        return [number for number in sorted(every, reverse=True) if test(every[number].fixture)]
+
+    assert ids(kind="eval") == having(lambda fixture: fixture.kind == "eval") != []
+    assert ids(participants=("main@1",)) == having(lambda fixture: "main@1" in fixture.participants) != []
+    assert ids(participants=("main@1", "random")) == having(
+        lambda fixture: {"main@1", "random"} <= set(fixture.participants)
+    )
+    assert ids(participants=("main@",)) == having(lambda f: any(p.startswith("main@") for p in f.participants))
+    assert ids(participants=("mai",)) == []
+    reason = every[1].fixture.reason
+    assert ids(reason=reason.upper()) == having(lambda fixture: reason in fixture.reason)
+    assert ids(scenario="DEFAULT") == sorted(every, reverse=True)
+    assert ids(before=4, depth=2) == [3, 2]
+    assert ids(reason="' OR 1 --") == []
+
+
+def test_matches_of_one_fixture(run):
+    """They are those of the log."""
+    log = list(run.matches())
+    fixture = log[-1].fixture.id
+    assert list(run.matches_of(fixture)) == [match for match in log if match.fixture.id == fixture]
+    assert list(run.matches_of(10**9)) == []
+
+
+def test_a_reopened_run_has_the_league_of_its_snapshot(folder):
+    """Only the log is read again."""
+    with open_run(folder) as run:
+        matches = list(run.matches())
+    with pytest.raises(sqlite3.ProgrammingError):
+        list(run.matches())
+    with run.reopened() as log:
+        assert list(log.matches()) == matches
+        assert log.league is run.league

@@ -12,12 +12,15 @@ import math
 import mmap
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from io import BufferedReader
 from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
+
+from attrs import define, field, frozen
 
 from ludus._store.durable import write_durably
 from ludus._store.foreign_files import open_regular
@@ -29,6 +32,8 @@ _TIME = re.compile(rb'\{"t": ([0-9.e+-]+),')
 _DAY_S = 24 * 3600.0
 _THINNED_BYTES = 16 * 2**20  # a smaller file is not thinned
 _GROWTH = 2.0  # from one thinning to the next
+_MAX_LINE_BYTES = 2**20
+_DAMAGED = (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError)  # raised by `_parse`
 
 
 class MetricFile:
@@ -120,11 +125,78 @@ def read_metrics(path: Path) -> Iterator[Metric]:
                 break
             try:
                 yield from _parse(line)
-            except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError):
+            except _DAMAGED:
                 damaged.append(number)
     if damaged:
         plural = "s" if len(damaged) > 1 else ""
         _log.warning("%s: skipped %d damaged line%s, the first is line %d", path, len(damaged), plural, damaged[0])
+
+
+@frozen
+class MetricReport:
+    """The metrics of one moment: seconds of training, decisions of all players, and values by name."""
+
+    elapsed_s: float
+    decisions: int
+    values: Mapping[str, float]
+
+
+@define
+class MetricTail:
+    """Reads a metric file while it grows. Damaged lines are skipped.
+
+    Args:
+        path: Path of the file, which may be missing.
+
+    Attributes:
+        replaced: Whether the last call of `read` started at the beginning, because the file is new or was thinned.
+        behind_bytes: Bytes that the last call of `read` has left.
+    """
+
+    path: Path
+    replaced: bool = field(init=False, default=False)
+    behind_bytes: int = field(init=False, default=0)
+    _offset: int = field(init=False, default=0)
+    _inode: int = field(init=False, default=-1)
+
+    def read(self, *, max_bytes: int = 2**22) -> list[MetricReport]:
+        """Return the reports that were added since the last call.
+
+        Args:
+            max_bytes: Maximum number of bytes to read, which bounds the time that a call takes.
+        """
+        try:
+            with open_regular(self.path) as file:
+                return self._read(file, max_bytes)
+        except OSError:
+            return []
+
+    def skip(self) -> None:
+        """Skip all reports but the last one."""
+        with suppress(OSError), open_regular(self.path) as file:
+            status = os.fstat(file.fileno())
+            start = max(0, status.st_size - _MAX_LINE_BYTES)
+            file.seek(start)
+            end = file.read().rstrip(b"\n").rfind(b"\n")
+            self._inode, self._offset = status.st_ino, start + end + 1
+
+    def _read(self, file: BufferedReader, max_bytes: int) -> list[MetricReport]:
+        status = os.fstat(file.fileno())
+        self.replaced = status.st_ino != self._inode or status.st_size < self._offset
+        if self.replaced:
+            self._inode, self._offset = status.st_ino, 0
+        file.seek(self._offset)
+        data = file.read(max_bytes)
+        end = data.rfind(b"\n") + 1
+        if not end and len(data) == max_bytes:  # no line of a run is as long
+            end = len(data)
+        self._offset += end
+        reports = []
+        for line in data[:end].split(b"\n"):
+            with suppress(*_DAMAGED):
+                reports.append(_parse_report(line))
+        self.behind_bytes = max(0, status.st_size - self._offset)
+        return reports
 
 
 def _size_of_complete_lines(path: Path) -> int:
@@ -137,12 +209,17 @@ def _size_of_complete_lines(path: Path) -> int:
 
 def _parse(line: bytes) -> list[Metric]:
     """Return the metrics of a line; raises for a damaged one."""
-    entry: dict[str, Any] = json.loads(line)
-    elapsed_s, decisions = float(entry["t"]), int(entry["d"])
+    report = _parse_report(line)
     return [
-        Metric(name=name, value=math.nan if value is None else float(value), decisions=decisions, elapsed_s=elapsed_s)
-        for name, value in entry["m"].items()
+        Metric(name=name, value=value, decisions=report.decisions, elapsed_s=report.elapsed_s)
+        for name, value in report.values.items()
     ]
+
+
+def _parse_report(line: bytes) -> MetricReport:
+    entry: dict[str, Any] = json.loads(line)
+    values = {name: math.nan if value is None else float(value) for name, value in entry["m"].items()}
+    return MetricReport(float(entry["t"]), int(entry["d"]), values)
 
 
 def _finite(value: float) -> float | None:

@@ -182,6 +182,11 @@ class MatchLog:
             self._db.write(_PUT_ROW, fixture.id, first, *packed)
         return new
 
+    def of_fixture(self, fixture_id: int) -> Iterator[MatchRecord]:
+        """Return the matches of one fixture, ordered by number."""
+        for row in self._rows(kind=None, first=fixture_id, last=fixture_id, order="ASC"):
+            yield from self._records_of(row)
+
     def records(self, *, last: int | None = None, kind: str | None = None, first: int = 0) -> Iterator[MatchRecord]:
         """Return the log ordered by fixture and number.
 
@@ -204,16 +209,17 @@ class MatchLog:
         records = (record for row in reversed(rows) for record in self._records_of(row))
         yield from itertools.islice(records, max(found - last, 0), None)
 
-    def _rows(self, *, kind: str | None, first: int, order: str) -> Iterator[tuple[Any, ...]]:
+    def _rows(self, *, kind: str | None, first: int, order: str, last: int | None = None) -> Iterator[tuple[Any, ...]]:
         """Return rows of the first number of a range, the columns of `PackedMatches`, and those of the fixture."""
         columns = ", ".join(f"f.{column}" for column in FIXTURE_COLUMNS)
         # CROSS JOIN fixes the order of the loops: otherwise SQLite may read the whole log for a few fixtures.
         sql = (
             f"SELECT first, played, numbers, outcomes, ticks, statistics, {columns}"  # noqa: S608 - constants
             " FROM fixtures f CROSS JOIN matches m ON m.fixture = f.id"
-            f" WHERE f.id >= :first AND f.kind = ifnull(:kind, f.kind) ORDER BY f.id {order}, m.first {order}"
+            f" WHERE f.id >= :first AND f.id <= ifnull(:last, f.id) AND f.kind = ifnull(:kind, f.kind)"
+            f" ORDER BY f.id {order}, m.first {order}"
         )
-        return iter(self._db.execute(sql, {"kind": kind, "first": first}))
+        return iter(self._db.execute(sql, {"kind": kind, "first": first, "last": last}))
 
     def _records_of(self, row: tuple[Any, ...]) -> Iterator[MatchRecord]:
         """Return the matches of one of `_rows`."""

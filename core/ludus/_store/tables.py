@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 import attrs
@@ -16,7 +16,7 @@ from ludus._store.database import Database, reading
 from ludus.environment import Scenario
 from ludus.errors import StoreError
 from ludus.matchmaker import PoolChange
-from ludus.records import Fixture, FixtureRecord, ModelRecord
+from ludus.records import Fixture, FixtureRecord, FixtureSearch, ModelRecord
 
 #: Columns of the table of fixtures that make a `Fixture`; `seats` holds its participants.
 FIXTURE_COLUMNS = ("id", "kind", "player", "seats", "seed", "matches", "scenario", "reason", "paired")
@@ -25,6 +25,9 @@ _MODEL_COLUMNS = ", ".join(field.name for field in attrs.fields(ModelRecord))
 _ADD_MODEL = f"INSERT INTO models ({_MODEL_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"  # noqa: S608 - constants
 _SELECT_MODELS = f"SELECT {_MODEL_COLUMNS} FROM models ORDER BY id"  # noqa: S608 - constants
 _JSON = {"manifest", "scenario", "seats"}
+_SELECT_RECORDS = (
+    f"SELECT created_s, (SELECT ifnull(sum(played), 0) FROM matches WHERE fixture = id), {_COLUMNS} FROM fixtures"  # noqa: S608 - constants
+)
 _KEPT_CHECKPOINTS = 2  # per player: if the newest is damaged, the learner resumes from the other
 
 R = TypeVar("R", bound=attrs.AttrsInstance)
@@ -77,6 +80,11 @@ def _parsed(names: Sequence[str], row: Sequence[Any]) -> dict[str, Any]:
     return {name: json.loads(value) if name in _JSON else value for name, value in zip(names, row, strict=True)}
 
 
+def _quoted(name: str) -> str:
+    """Return the text that stands in the column of seats for a participant, or for any model of a player."""
+    return json.dumps(name)[:-1] if name.endswith("@") else json.dumps(name)
+
+
 class FixtureTable:
     """Reads and writes fixtures."""
 
@@ -109,17 +117,42 @@ class FixtureTable:
         found = self._select("id IN (SELECT value FROM json_each(?))", json.dumps(ids))
         return {fixture.id: fixture for fixture in found}
 
-    def records(self, *, kind: str | None = None) -> Iterator[FixtureRecord]:
+    def records(self, *, kind: str | None = None, first: int = 0) -> Iterator[FixtureRecord]:
         """Return all fixtures ordered by id, also those without a match.
 
         Args:
             kind: Only ``"train"`` or only ``"eval"`` fixtures.
+            first: Only fixtures from this id on.
         """
-        sql = (
-            f"SELECT created_s, (SELECT ifnull(sum(played), 0) FROM matches WHERE fixture = id), {_COLUMNS}"  # noqa: S608 - constants
-            " FROM fixtures WHERE :kind IS NULL OR kind = :kind ORDER BY id"
+        sql = f"{_SELECT_RECORDS} WHERE id >= :first AND (:kind IS NULL OR kind = :kind) ORDER BY id"
+        yield from self._records(sql, {"kind": kind, "first": first})
+
+    def last_id(self) -> int:
+        """Return the id of the newest fixture; 0 if there is none."""
+        return int(self._db.execute("SELECT ifnull(max(id), 0) FROM fixtures").fetchone()[0])
+
+    def search(self, search: FixtureSearch, *, before: int, depth: int) -> Iterator[FixtureRecord]:
+        """Return the fixtures that a search finds, the newest first.
+
+        Args:
+            search: The search.
+            before: Only fixtures with smaller ids.
+            depth: Number of ids below `before` that are looked at, which bounds the time that a call takes.
+        """
+        names = {f"name{i}": _quoted(name) for i, name in enumerate(search.participants)}
+        tests = (
+            "id >= :before - :depth AND id < :before",
+            "kind = ifnull(:kind, kind)",
+            "instr(lower(reason), lower(:reason))",
+            "instr(lower(scenario), lower(:scenario))",
+            *(f"instr(seats, :{key})" for key in names),
         )
-        for created_s, played, *rest in self._db.execute(sql, {"kind": kind}):
+        values = {"before": before, "depth": depth, "kind": search.kind, "reason": search.reason, **names}
+        sql = f"{_SELECT_RECORDS} WHERE {' AND '.join(tests)} ORDER BY id DESC"
+        yield from self._records(sql, {**values, "scenario": search.scenario})
+
+    def _records(self, sql: str, values: Mapping[str, Any]) -> Iterator[FixtureRecord]:
+        for created_s, played, *rest in self._db.execute(sql, values):
             yield FixtureRecord(fixture=fixture_of(rest), created_s=created_s, played=played)
 
     def _select(self, where: str, *values: Any) -> list[Fixture]:
