@@ -19,7 +19,7 @@ from ludus_terminal.figures import new_figure, save_figure
 from ludus_terminal.profiles import draw_profiles, normalise, statistic_names
 from ludus_terminal.views import NEAR, Data, View, natural, table
 
-__all__ = ["BEHAVIOUR", "PlayedAgainst", "newest_behaviour", "statistics_json"]
+__all__ = ["BEHAVIOUR", "PlayedAgainst", "behaviour_rows", "newest_behaviour", "statistics_json"]
 
 _COLUMNS = 6  # statistics that fit beside each other
 
@@ -50,7 +50,7 @@ def newest_behaviour(run: Run) -> list[Data]:
         next(((model, found) for model in reversed(player.models) if (found := run.league.statistics(model))), None)
         for player in run.league.players.values()
     )
-    return _rows(dict(model for model in newest if model is not None))
+    return behaviour_rows(dict(model for model in newest if model is not None))
 
 
 def _json(statistics: Mapping[str, Statistic]) -> Data:
@@ -71,11 +71,11 @@ def _behaviour(
 ) -> Data:
     names = [_resolve(run, name) for name in participants]
     if played is None:
-        rows = _rows(
+        rows = behaviour_rows(
             {name: run.league.statistics(name) for name in names or [*_newest_models(run, last), *run.league.anchors]}
         )
     else:
-        rows = _rows(_measure(run, names or _newest_models(run, last), played))
+        rows = behaviour_rows(_measure(run, names or _newest_models(run, last), played))
     return {
         "behaviour": rows,
         "against": played and played.opponent,
@@ -144,7 +144,7 @@ def _statistics(seatings: Sequence[Mapping[str, np.ndarray]]) -> dict[str, Stati
     return found
 
 
-def _rows(statistics: Mapping[str, Mapping[str, Statistic]]) -> list[Data]:
+def behaviour_rows(statistics: Mapping[str, Mapping[str, Statistic]]) -> list[Data]:
     """Return one row per participant and role, whose statistics are normalised over the rows of the role."""
     rows = [
         {"participant": name, "role": role, "statistics": own}

@@ -29,6 +29,7 @@ __all__ = [
     "POOLS",
     "Data",
     "View",
+    "best_ratings",
     "natural",
     "printable",
     "ratings_json",
@@ -219,6 +220,12 @@ def _best_first(run: Run, ratings: Mapping[str, Rating]) -> list[_Rated]:
     return sorted(
         (_Rated(name, rating, side(name)) for name, rating in ratings.items()), key=lambda row: -row.rating.mean
     )
+
+
+def best_ratings(run: Run) -> tuple[list[Data], int]:
+    """Return the best rated participants of every side as values of `ratings_json`, and the number of the others."""
+    best, left = _best_of_each_side(_best_first(run, _league_ratings(run)))
+    return [row.json() for row in best], left
 
 
 def ratings_json(run: Run, ratings: Mapping[str, Rating]) -> Data:

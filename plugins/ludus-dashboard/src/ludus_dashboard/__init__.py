@@ -1,0 +1,1 @@
+"""A web server that shows runs of ludus while they go on."""

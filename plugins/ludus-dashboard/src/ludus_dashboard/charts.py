@@ -1,0 +1,230 @@
+"""What the pages draw: curves as values for uPlot, heat maps and lineages as positions for templates."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+from attrs import frozen
+from ludus.matchmaker import Rating
+from ludus.runs import Run, Score, score, spread_evenly
+from ludus_ratings.sides import Sides
+from ludus_terminal.views import LINEAGE, NEAR
+
+from ludus_dashboard.history import History
+from ludus_dashboard.reader import Snapshot
+
+__all__ = ["HeatMap", "Lineage", "heat_map", "line_chart", "lineage", "metric_chart", "rating_charts", "share_chart"]
+
+Chart = dict[str, Any]
+
+_MAX_POINTS = 60  # models of a player in a chart of ratings
+_MAX_LABELS = 60  # rows of a heat map
+_MAX_MODELS = 300  # of a lineage
+_STEPS = 20  # shades of a heat map
+_BINS = 60  # steps of a chart of shares
+_LANE = 56  # pixels
+_WIDTH = 960
+
+
+def line_chart(title: str, x_label: str, x: Sequence[float], series: Sequence[Mapping[str, Any]]) -> Chart:
+    """Return the values of a chart.
+
+    Args:
+        title: Title, also for readers of the screen.
+        x_label: Label of the horizontal axis.
+        x: ``[n]``, increasing.
+        series: Each has ``label`` and ``values`` ``[n]``, with None where there is none; perhaps ``low`` and ``high``
+            for a band, ``dash``, and ``color``, an index.
+    """
+    return {"title": title, "xLabel": x_label, "x": list(x), "series": list(series)}
+
+
+def metric_chart(title: str, history: History, names: Mapping[str, str]) -> Chart:
+    """Return a chart of metrics over the minutes of training, given their names by label."""
+    series: list[dict[str, Any]] = [
+        {"label": label, "values": history.series(name), "color": i} for i, (label, name) in enumerate(names.items())
+    ]
+    known = [one for one in series if any(value is not None for value in one["values"])]
+    return line_chart(title, "minutes of training", history.minutes(), known)
+
+
+# --- ratings ------------------------------------------------------------------------------------------------------
+
+
+def rating_charts(run: Run) -> list[Chart]:
+    """Return one chart per side of the game: ratings of frozen models over training time with 95 % bands."""
+    side_of = Sides(run.league.rated_anchors, run.sides).side
+    by_side: dict[str, list[str]] = {}
+    for player, view in run.league.players.items():
+        if view.models:
+            by_side.setdefault(side_of(view.models[0]), []).append(player)
+    return [chart for side, players in sorted(by_side.items()) if (chart := _rating_chart(run, side, players))["x"]]
+
+
+def _rating_chart(run: Run, side: str, players: Sequence[str]) -> Chart:
+    rated: dict[str, dict[float, Rating]] = {player: _rated_models(run, player) for player in players}
+    x = sorted({minutes for points in rated.values() for minutes in points})
+    series = []
+    for color, (player, points) in enumerate(rated.items()):
+        known = [points.get(minutes) for minutes in x]
+        near = [None if one is None else NEAR * one.deviation for one in known]
+        means = [None if one is None else one.mean for one in known]
+        bounds = list(zip(means, near, strict=True))
+        series.append(
+            {
+                "label": player,
+                "color": color,
+                "values": means,
+                "low": [None if mean is None or half is None else mean - half for mean, half in bounds],
+                "high": [None if mean is None or half is None else mean + half for mean, half in bounds],
+            }
+        )
+    title = f"Ratings of {side}, with 95 % bands" if side else "Ratings of frozen models, with 95 % bands"
+    return line_chart(title, "minutes of training", x, series)
+
+
+def _rated_models(run: Run, player: str) -> dict[float, Rating]:
+    rated = [model for model in run.league.players[player].models if run.league.rating(model).matches]
+    shown = [rated[i] for i in spread_evenly(len(rated), _MAX_POINTS)]
+    return {run.league.frozen_s(model) / 60: run.league.rating(model) for model in shown}
+
+
+# --- shares -------------------------------------------------------------------------------------------------------
+
+
+def share_chart(history: History, players: Sequence[str]) -> Chart:
+    """Return a chart of the players' shares of the training ticks: configured (dashed) and played."""
+    chosen = [history.reports[i] for i in spread_evenly(len(history.reports), _BINS)]
+    spans = list(pairwise(chosen))
+    ticks = {
+        player: [max(after.values.get(name, 0.0) - before.values.get(name, 0.0), 0.0) for before, after in spans]
+        for player in players
+        for name in [f"league/{player}/ticks"]
+    }
+    totals = [sum(values) for values in zip(*ticks.values(), strict=True)]
+    series = []
+    for color, player in enumerate(players):
+        asked = [after.values.get(f"league/{player}/share") for _, after in spans]
+        played = [own / total if total else None for own, total in zip(ticks[player], totals, strict=True)]
+        series += [
+            {"label": f"{player}, played", "values": played, "color": color},
+            {"label": f"{player}, asked", "values": asked, "color": color, "dash": True},
+        ]
+    return line_chart(
+        "Shares of the ticks of training matches", "minutes of training", [r.elapsed_s / 60 for _, r in spans], series
+    )
+
+
+# --- payoffs ------------------------------------------------------------------------------------------------------
+
+
+@frozen
+class Cell:
+    """The results of a row's participant against a column's; `shade` is from 0, all lost, to 20, all won."""
+
+    score: Score
+    shade: int
+
+
+@frozen
+class HeatMap:
+    """Scores of participants against each other.
+
+    Attributes:
+        names: The participants that are shown, sorted.
+        pools: The pools of each.
+        rows: ``[n, n]`` cells, row against column; None without a match.
+        left: Number of participants that are not shown.
+    """
+
+    names: list[str]
+    pools: dict[str, list[str]]
+    rows: list[list[Cell | None]]
+    left: int
+
+
+def heat_map(snapshot: Snapshot, *, kind: str, pool: str, sort: str) -> HeatMap:
+    """Return the heat map of a run.
+
+    Args:
+        snapshot: The run.
+        kind: ``"eval"`` or ``"train"`` matches only; empty: both.
+        pool: Show models of this pool and anchors only; empty: the best rated or newest participants.
+        sort: ``"rating"``, the best first, or ``"name"``.
+    """
+    run = snapshot.run
+    counts: dict[tuple[str, str], Any] = {}
+    for (one, a, b), count in snapshot.payoffs.items():
+        if kind in ("", one):
+            counts[a, b] = counts[a, b] + count if (a, b) in counts else count
+    members = {*run.pools.get(pool, ()), *run.league.rated_anchors} if pool else None
+    known = [name for name in dict.fromkeys(a for a, _ in counts) if members is None or name in members]
+    names = sorted(known, key=lambda name: _order(run, name, "newest"))[:_MAX_LABELS]
+    names.sort(key=lambda name: _order(run, name, sort))
+    pools = {name: sorted(pool for pool, models in run.pools.items() if name in models) for name in names}
+    rows = [[_cell(counts.get((a, b))) for b in names] for a in names]
+    return HeatMap(names, pools, rows, len(known) - len(names))
+
+
+def _order(run: Run, name: str, sort: str) -> tuple[Any, ...]:
+    player, _, number = name.partition("@")
+    age = -int(number.rstrip("+") or 0) if number.rstrip("+").isdecimal() else 0
+    if sort == "newest":
+        return (bool(number), age, player)
+    if sort == "name":
+        return (bool(number), player, age)
+    rating = run.league.rating(name)
+    return (not rating.matches, -rating.mean, player, age)
+
+
+def _cell(count: Any) -> Cell | None:
+    if count is None or not count.sum():
+        return None
+    result = score(*(int(n) for n in count))
+    return Cell(result, round(result.score * _STEPS))
+
+
+# --- lineage ------------------------------------------------------------------------------------------------------
+
+
+@frozen
+class Lineage:
+    """Models over training time, in one lane per player; positions are pixels of a drawing.
+
+    Attributes:
+        models: Values of `ludus_terminal.views.LINEAGE` with ``x``, ``y``, ``lane``, and ``from``, the position of the
+            parent or None.
+        lanes: Vertical position by player.
+        width: Width of the drawing.
+        height: Its height.
+        minutes: Training time at the right end.
+        left: Number of older models that are not drawn.
+    """
+
+    models: list[dict[str, Any]]
+    lanes: dict[str, int]
+    width: int
+    height: int
+    minutes: float
+    left: int
+
+
+def lineage(run: Run) -> Lineage:
+    """Return the lineage of the newest models of a run."""
+    all_models = LINEAGE.data(run)["models"]
+    models = all_models[-_MAX_MODELS:]
+    players = dict.fromkeys([*run.league.players, *(run.models[model["participant"]].player for model in models)])
+    lanes = {player: _LANE * lane + _LANE // 2 for lane, player in enumerate(players)}
+    start_s = models[0]["elapsed_s"] if len(models) < len(all_models) else 0.0
+    end_s = max((model["elapsed_s"] for model in models), default=0.0)
+    positions: dict[str, tuple[float, int]] = {}
+    for model in models:
+        player = run.models[model["participant"]].player
+        x = 12 + (_WIDTH - 24) * (model["elapsed_s"] - start_s) / max(end_s - start_s, 1e-9)
+        positions[model["participant"]] = (round(x, 1), lanes[player])
+        model |= {"x": round(x, 1), "y": lanes[player], "lane": list(lanes).index(player), "player": player}
+    for model in models:
+        model["from"] = positions.get(model["parent"] or "")
+    return Lineage(models, lanes, _WIDTH, _LANE * len(lanes), end_s / 60, len(all_models) - len(models))
