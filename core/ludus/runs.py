@@ -8,14 +8,14 @@
         environment = run.make_environment(1)
         agent = run.agent("main_agent@latest", "player", environment=environment)
 
-Only `change_pool`, `repair_files` and `request_release` write. torch is imported when an agent of a model is made.
+Only `change_pool`, `change_share`, `repair_files` and `request_release` write. torch is imported when an agent is made of a
+model.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from copy import copy
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,7 +24,7 @@ from ludus._config.run_config import load_config, read_rating
 from ludus._config.sections import RunConfig
 from ludus._league.host_quarantine import request_release
 from ludus._league.league import League
-from ludus._league.pool_requests import change_pool
+from ludus._league.pool_requests import change_pool, change_share
 from ludus._league.repair import repair_files
 from ludus._league.return_outcome import BASELINE, ReturnOutcome
 from ludus._league.statistics import Mean, Score, mean_of, score
@@ -40,6 +40,7 @@ from ludus._store.database import DATABASE, wrap_database_errors
 from ludus._store.foreign_files import check_folder, open_regular
 from ludus._store.lock_holder import running_pid
 from ludus._store.model_files import check_model, load_arrays, load_checkpoint, load_manifest
+from ludus._store.search import RunLog
 from ludus._store.store import Store
 from ludus._store.tables import PoolRecord
 from ludus._store.verification import Verification, recount, verify_store
@@ -70,9 +71,11 @@ __all__ = [
     "PoolRecord",
     "ReturnOutcome",
     "Run",
+    "RunLog",
     "Score",
     "Verification",
     "change_pool",
+    "change_share",
     "check_folder",
     "check_model",
     "earlier_models",
@@ -156,16 +159,6 @@ class Run(AbstractContextManager["Run"]):
     def __exit__(self, *_: object) -> None:
         self._store.close()
 
-    def reopened(self) -> Run:
-        """Return a run with the present log and with the league of this snapshot, which is not computed again.
-
-        Raises:
-            StoreError: The league is damaged.
-        """
-        run = copy(self)
-        run._store = Store.read(self.folder)
-        return run
-
     # --- configuration -----------------------------------------------------------------------------------------
 
     @cached_property
@@ -223,11 +216,6 @@ class Run(AbstractContextManager["Run"]):
         with self._wrap_errors():
             yield from self._store.matches.records(last=last, kind=kind)
 
-    def matches_of(self, fixture: int) -> Iterator[MatchRecord]:
-        """Yield the matches of the fixture with this id, ordered by number."""
-        with self._wrap_errors():
-            yield from self._store.matches.of_fixture(fixture)
-
     def fixtures(self, *, kind: str | None = None, first: int = 0) -> Iterator[FixtureRecord]:
         """Yield all fixtures ordered by id, including those without a played match.
 
@@ -237,22 +225,6 @@ class Run(AbstractContextManager["Run"]):
         """
         with self._wrap_errors():
             yield from self._store.fixtures.records(kind=kind, first=first)
-
-    def last_fixture(self) -> int:
-        """Return the id of the newest fixture; 0 if there is none."""
-        with self._wrap_errors():
-            return self._store.fixtures.last_id()
-
-    def search_fixtures(self, search: FixtureSearch, *, before: int, depth: int) -> Iterator[FixtureRecord]:
-        """Yield the fixtures that a search finds, the newest first.
-
-        Args:
-            search: The search.
-            before: Fixtures with smaller ids only.
-            depth: Number of ids below `before` to look at: a long log is searched in several calls.
-        """
-        with self._wrap_errors():
-            yield from self._store.fixtures.search(search, before=before, depth=depth)
 
     def pool_log(self) -> Iterator[PoolRecord]:
         """Yield the changes of pools with their times, oldest first."""

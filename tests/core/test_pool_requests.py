@@ -1,4 +1,4 @@
-"""Changes of pools that another process requests while a run goes on."""
+"""Changes of pools and shares that another process requests while a run goes on."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from ludus._league.pool_requests import PoolRequests, write_request
 from ludus._messaging.messages import ModelFrozen
 from ludus._store.model_files import save_arrays
 from ludus._store.store import Store
-from ludus.errors import RunError
+from ludus.errors import RunError, StoreError
 from ludus.matchmaker import PoolChange
-from ludus.runs import change_pool, open_run
+from ludus.rule import Share
+from ludus.runs import change_pool, change_share, open_run
 
 CHANGE = PoolChange(pool="chosen", model="main@1", enters=True)
 
@@ -170,3 +171,54 @@ def test_many_callers_at_once(running):
             time.sleep(0.001)
         assert all(answer.result() for answer in answers)
     assert pools(running.run_dir) == {change.pool: [change.model] for change in changes}
+
+
+@pytest.fixture
+def two_players(league):
+    """Return a running league with the players main and other."""
+    runner = league(players={"main": {}, "other": {}})
+    runner.coordinator.flush()
+    runner.coordinator.commit()
+    return runner
+
+
+def shares(folder):
+    """Return the committed shares of all players."""
+    with open_run(folder) as run:
+        return {name: view.share for name, view in run.league.players.items()}
+
+
+def test_a_running_run_changes_a_share(two_players):
+    """The scheduler uses it at once, and a paused player gets no more fixtures."""
+    write_request(two_players.run_dir, Share(player="other", share=0.0))
+    two_players.now_s += 1
+    two_players.coordinator.flush()
+    assert shares(two_players.run_dir) == {"main": 1.0, "other": 0.0}
+    assert {two_players.coordinator.training.create().player for _ in range(10)} == {"main"}
+    assert requests(two_players.run_dir) == []
+
+
+def test_a_stopped_run_keeps_a_changed_share(two_players):
+    """It is resumed with it."""
+    two_players.store.close()
+    assert change_share(two_players.run_dir, Share(player="other", share=3.0))
+    assert not change_share(two_players.run_dir, Share(player="other", share=3.0))
+    assert shares(two_players.run_dir) == {"main": 1.0, "other": 3.0}
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        (Share(player="main", share=0.0), "main is the only player that trains; stop the run to pause it"),
+        (Share(player="ghost", share=1.0), "there is no player 'ghost'; the players are main"),
+    ],
+)
+def test_a_share_that_cannot_be_set(running, change, problem, caplog):
+    """The caller gets the problem, and the run ignores such a request."""
+    with pytest.raises(StoreError, match=problem):
+        change_share(running.run_dir, change)
+    write_request(running.run_dir, change)
+    running.now_s += 1
+    running.coordinator.flush()
+    assert shares(running.run_dir) == {"main": 1.0}
+    assert problem in caplog.text

@@ -20,6 +20,7 @@ from ludus.matchmaker import PoolChange
 from ludus.runs import (
     FixtureSearch,
     Run,
+    RunLog,
     change_pool,
     check_model,
     find_damage,
@@ -393,49 +394,50 @@ def test_reading_does_not_import_torch(folder):
     subprocess.run([sys.executable, "-c", code, str(folder)], check=True, timeout=60)
 
 
-def test_fixtures_are_searched_newest_first(run):
+def test_fixtures_are_searched_newest_first(folder, run):
     """By kind, participants, reason and scenario, a number of ids at a time."""
     every = {record.fixture.id: record for record in run.fixtures()}
-    last = run.last_fixture()
-    assert last == max(every)
-    found = list(run.search_fixtures(FixtureSearch(), before=last + 1, depth=last))
-    assert [record.fixture.id for record in found] == sorted(every, reverse=True)
-    assert found == [every[record.fixture.id] for record in found]
+    with RunLog(folder) as log:
+        last = log.last_fixture()
+        assert last == max(every)
+        found = list(log.search(FixtureSearch(), before=last + 1, depth=last))
+        assert found == [every[number] for number in sorted(every, reverse=True)]
 
-    def ids(*, before=last + 1, depth=last, **values):
-        return [r.fixture.id for r in run.search_fixtures(FixtureSearch(**values), before=before, depth=depth)]
+        def ids(*, before=last + 1, depth=last, **values):
+            return [record.fixture.id for record in log.search(FixtureSearch(**values), before=before, depth=depth)]
 
-    def having(test):
-        return [number for number in sorted(every, reverse=True) if test(every[number].fixture)]
+        def having(test):
+            return [number for number in sorted(every, reverse=True) if test(every[number].fixture)]
 
-    assert ids(kind="eval") == having(lambda fixture: fixture.kind == "eval") != []
-    assert ids(participants=("main@1",)) == having(lambda fixture: "main@1" in fixture.participants) != []
-    assert ids(participants=("main@1", "random")) == having(
-        lambda fixture: {"main@1", "random"} <= set(fixture.participants)
-    )
-    assert ids(participants=("main@",)) == having(lambda f: any(p.startswith("main@") for p in f.participants))
-    assert ids(participants=("mai",)) == []
-    reason = every[1].fixture.reason
-    assert ids(reason=reason.upper()) == having(lambda fixture: reason in fixture.reason)
-    assert ids(scenario="DEFAULT") == sorted(every, reverse=True)
-    assert ids(before=4, depth=2) == [3, 2]
-    assert ids(reason="' OR 1 --") == []
+        assert ids(kind="eval") == having(lambda fixture: fixture.kind == "eval") != []
+        assert ids(participants=("main@1",)) == having(lambda fixture: "main@1" in fixture.participants) != []
+        pair = {"main@1", "random"}
+        assert ids(participants=tuple(pair)) == having(lambda fixture: pair <= set(fixture.participants))
+        assert ids(participants=("main@",)) == having(lambda f: any(p.startswith("main@") for p in f.participants))
+        assert ids(participants=("mai",)) == []
+        reason = every[1].fixture.reason
+        assert ids(reason=reason.upper()) == having(lambda fixture: reason in fixture.reason)
+        assert ids(scenario="DEFAULT") == sorted(every, reverse=True)
+        assert ids(before=4, depth=2) == [3, 2]
+        assert ids(reason="' OR 1 --") == []
 
 
-def test_matches_of_one_fixture(run):
+def test_matches_of_one_fixture(folder, run):
     """They are those of the log."""
-    log = list(run.matches())
-    fixture = log[-1].fixture.id
-    assert list(run.matches_of(fixture)) == [match for match in log if match.fixture.id == fixture]
-    assert list(run.matches_of(10**9)) == []
+    matches = list(run.matches())
+    fixture = matches[-1].fixture.id
+    with RunLog(folder) as log:
+        assert list(log.matches(fixture)) == [match for match in matches if match.fixture.id == fixture]
+        assert list(log.matches(10**9)) == []
 
 
-def test_a_reopened_run_has_the_league_of_its_snapshot(folder):
-    """Only the log is read again."""
-    with open_run(folder) as run:
-        matches = list(run.matches())
-    with pytest.raises(sqlite3.ProgrammingError):
-        list(run.matches())
-    with run.reopened() as log:
-        assert list(log.matches()) == matches
-        assert log.league is run.league
+def test_fixtures_from_an_id_on(run):
+    """A reader that follows a run reads the new ones only."""
+    assert [record.fixture.id for record in run.fixtures(first=3)] == [r.fixture.id for r in run.fixtures()][2:]
+
+
+def test_damage_found_by_a_search(folder):
+    """It is reported as by all other reading."""
+    edit(folder, "UPDATE fixtures SET seats = '3'")
+    with RunLog(folder) as log, pytest.raises(StoreError, match="not a sound league database"):
+        list(log.search(FixtureSearch(), before=9, depth=9))

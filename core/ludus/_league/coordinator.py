@@ -65,7 +65,7 @@ class Coordinator:
         counts: Counts of finished matches.
         models: Adds frozen models.
         rule_runner: Applies rules.
-        pool_requests: Applies changes of pools that other processes request.
+        pool_requests: Applies changes of pools and shares that other processes request.
         membership: The workers.
         inspector: Quarantines damaged models.
         retention: Retires models.

@@ -1,4 +1,4 @@
-"""Changes of pools that other processes request while a run goes on: one file each in the folder ``requests``.
+"""Changes of pools and shares that other processes request while a run goes on: a file each in folder ``requests``.
 
 A process writes a request file and waits until it is gone. The writer of the league applies the change, commits it
 together with the name of the file, and deletes the file. So a crash at any moment neither loses a request nor applies
@@ -13,18 +13,21 @@ import math
 import os
 import threading
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from attrs import asdict, define, field
+from attrs import asdict, define, evolve, field
 
 from ludus._league.league import League
+from ludus._league.matchmaking_state import MatchmakingState
 from ludus._store.database import DATABASE, RunInUse, wrap_database_errors
 from ludus._store.durable import make_folder, write_durably
 from ludus._store.foreign_files import check_folder
 from ludus._store.store import Store
 from ludus.errors import RunError, StoreError
 from ludus.matchmaker import PoolChange
+from ludus.rule import Share
 
 _FOLDER = "requests"
 _INTERVAL_S = 0.5  # between two looks into the folder
@@ -34,7 +37,7 @@ _META = "applied_requests"  # names of applied requests whose files may still ex
 _log = logging.getLogger(__name__)
 
 
-def write_request(run_dir: Path, change: PoolChange) -> Path:
+def write_request(run_dir: Path, change: PoolChange | Share) -> Path:
     """Write a request, and return its file, which is deleted once the change is committed.
 
     Raises:
@@ -50,13 +53,15 @@ def write_request(run_dir: Path, change: PoolChange) -> Path:
 
 @define
 class PoolRequests:
-    """Applies requested changes of pools.
+    """Applies requested changes of pools and shares.
 
     Args:
         league: The league, open for writing.
+        set_share: Sets the share of a player; None: changes the stored shares of a stopped run.
     """
 
     league: League
+    set_share: Callable[[str, float], None] | None = None
     _due_s: float = field(init=False, default=-math.inf)
     _applied: list[Path] = field(init=False, factory=list)  # requests whose changes the next commit contains
 
@@ -88,9 +93,39 @@ class PoolRequests:
 
     def _apply(self, path: Path) -> None:
         try:
-            self.league.apply([PoolChange(**json.loads(path.read_bytes()))])
+            values = json.loads(path.read_bytes())
+            if "share" in values:
+                self._set_share(Share(**values))
+            else:
+                self.league.apply([PoolChange(**values)])
         except (ValueError, TypeError, StoreError) as error:
             _log.warning("ignored the request %s: %s", path, error)
+
+    def _set_share(self, change: Share) -> None:
+        """Set the share of a player.
+
+        Raises:
+            StoreError: There is no such player, or no other one that trains.
+        """
+        if problem := share_problem(self.league, change):
+            raise StoreError(problem)
+        if self.set_share is not None:
+            self.set_share(change.player, change.share)
+            return
+        self.league.roster.update(change.player, share=change.share)
+        shares = {name: view.share for name, view in self.league.players.items()}
+        store = self.league.store
+        evolve(MatchmakingState.load(store), shares=shares).save(store)
+
+
+def share_problem(league: League, change: Share) -> str:
+    """Return why a share cannot be set; empty if it can."""
+    if change.player not in league.players:
+        return f"there is no player {change.player!r}; the players are {', '.join(league.players)}"
+    others = sum(view.share for name, view in league.players.items() if name != change.player)
+    if not change.share and not others:
+        return f"{change.player} is the only player that trains; stop the run to pause it"
+    return ""
 
 
 def change_pool(folder: str | Path, change: PoolChange, *, timeout_s: float = 60.0) -> bool:
@@ -119,6 +154,39 @@ def change_pool(folder: str | Path, change: PoolChange, *, timeout_s: float = 60
             raise StoreError(f"pool {change.pool}: {change.model!r} is not a frozen model of this league")
         if (change.model in league.pool(change.pool)) == change.enters:
             return False
+    _request(path, change, timeout_s=timeout_s)
+    return True
+
+
+def change_share(folder: str | Path, change: Share, *, timeout_s: float = 60.0) -> bool:
+    """Set a player's share of the training ticks; with the share 0 it does not train. Otherwise as `change_pool`.
+
+    A rule that changes shares may change it again.
+
+    Returns:
+        Whether the share has changed.
+
+    Raises:
+        RunError: The folder holds no run, or the coordinator did not answer in time; the request is kept then.
+        StoreError: There is no such player, no other player trains, or the league is damaged.
+    """
+    path = Path(folder)
+    with Store.read(path) as store:
+        league = League.of(store)
+        if problem := share_problem(league, change):
+            raise StoreError(problem)
+        if league.players[change.player].share == change.share:
+            return False
+    _request(path, change, timeout_s=timeout_s)
+    return True
+
+
+def _request(path: Path, change: PoolChange | Share, *, timeout_s: float) -> None:
+    """Request a change and wait until it is committed; apply it here if the run is stopped.
+
+    Raises:
+        RunError: The coordinator did not answer in time; the request is kept.
+    """
     request, deadline_s = write_request(path, change), time.monotonic() + timeout_s
     while request.exists():
         with suppress(RunInUse), wrap_database_errors(path / DATABASE), Store.open(path) as store:
@@ -132,4 +200,3 @@ def change_pool(folder: str | Path, change: PoolChange, *, timeout_s: float = 60
                 f"is made as soon as the run answers or is resumed — delete this file to withdraw it"
             )
         time.sleep(_POLL_S)
-    return True

@@ -116,7 +116,7 @@ def make_coordinator(
             every_matches=config.league.every_matches,
             applied_at=state.rules_applied_at,
         ),
-        pool_requests=PoolRequests(league),
+        pool_requests=PoolRequests(league, training.set_share),
         membership=Membership(
             {learner_name(player): player for player in config.players},
             league,

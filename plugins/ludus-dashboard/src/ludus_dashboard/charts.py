@@ -8,14 +8,24 @@ from typing import Any
 
 from attrs import frozen
 from ludus.matchmaker import Rating
-from ludus.runs import Run, Score, score, spread_evenly
+from ludus.runs import MetricReport, Run, Score, score, spread_evenly
 from ludus_ratings.sides import Sides
 from ludus_terminal.views import LINEAGE, NEAR
 
 from ludus_dashboard.history import History
 from ludus_dashboard.reader import Snapshot
 
-__all__ = ["HeatMap", "Lineage", "heat_map", "line_chart", "lineage", "metric_chart", "rating_charts", "share_chart"]
+__all__ = [
+    "HeatMap",
+    "Lineage",
+    "heat_map",
+    "line_chart",
+    "lineage",
+    "metric_chart",
+    "pools_of",
+    "rating_charts",
+    "share_chart",
+]
 
 Chart = dict[str, Any]
 
@@ -64,25 +74,23 @@ def rating_charts(run: Run) -> list[Chart]:
 
 
 def _rating_chart(run: Run, side: str, players: Sequence[str]) -> Chart:
-    rated: dict[str, dict[float, Rating]] = {player: _rated_models(run, player) for player in players}
+    rated = {player: _rated_models(run, player) for player in players}
     x = sorted({minutes for points in rated.values() for minutes in points})
-    series = []
-    for color, (player, points) in enumerate(rated.items()):
-        known = [points.get(minutes) for minutes in x]
-        near = [None if one is None else NEAR * one.deviation for one in known]
-        means = [None if one is None else one.mean for one in known]
-        bounds = list(zip(means, near, strict=True))
-        series.append(
-            {
-                "label": player,
-                "color": color,
-                "values": means,
-                "low": [None if mean is None or half is None else mean - half for mean, half in bounds],
-                "high": [None if mean is None or half is None else mean + half for mean, half in bounds],
-            }
-        )
+    series = [
+        {"label": player, "color": color, **_bands([points.get(minutes) for minutes in x])}
+        for color, (player, points) in enumerate(rated.items())
+    ]
     title = f"Ratings of {side}, with 95 % bands" if side else "Ratings of frozen models, with 95 % bands"
     return line_chart(title, "minutes of training", x, series)
+
+
+def _bands(ratings: Sequence[Rating | None]) -> dict[str, list[float | None]]:
+    """Return the values, and the lower and upper bounds, of a curve of ratings; None where there is no rating."""
+
+    def curve(factor: float) -> list[float | None]:
+        return [None if one is None else one.mean + factor * NEAR * one.deviation for one in ratings]
+
+    return {"values": curve(0.0), "low": curve(-1.0), "high": curve(1.0)}
 
 
 def _rated_models(run: Run, player: str) -> dict[float, Rating]:
@@ -97,24 +105,22 @@ def _rated_models(run: Run, player: str) -> dict[float, Rating]:
 def share_chart(history: History, players: Sequence[str]) -> Chart:
     """Return a chart of the players' shares of the training ticks: configured (dashed) and played."""
     chosen = [history.reports[i] for i in spread_evenly(len(history.reports), _BINS)]
-    spans = list(pairwise(chosen))
-    ticks = {
-        player: [max(after.values.get(name, 0.0) - before.values.get(name, 0.0), 0.0) for before, after in spans]
-        for player in players
-        for name in [f"league/{player}/ticks"]
-    }
+    ticks = {player: _increments(chosen, f"league/{player}/ticks") for player in players}
     totals = [sum(values) for values in zip(*ticks.values(), strict=True)]
-    series = []
+    series: list[dict[str, Any]] = []
     for color, player in enumerate(players):
-        asked = [after.values.get(f"league/{player}/share") for _, after in spans]
+        asked = [report.values.get(f"league/{player}/share") for report in chosen[1:]]
         played = [own / total if total else None for own, total in zip(ticks[player], totals, strict=True)]
-        series += [
-            {"label": f"{player}, played", "values": played, "color": color},
-            {"label": f"{player}, asked", "values": asked, "color": color, "dash": True},
-        ]
-    return line_chart(
-        "Shares of the ticks of training matches", "minutes of training", [r.elapsed_s / 60 for _, r in spans], series
-    )
+        series.append({"label": f"{player}, played", "values": played, "color": color})
+        series.append({"label": f"{player}, asked", "values": asked, "color": color, "dash": True})
+    minutes = [report.elapsed_s / 60 for report in chosen[1:]]
+    return line_chart("Shares of the ticks of training matches", "minutes of training", minutes, series)
+
+
+def _increments(reports: Sequence[MetricReport], name: str) -> list[float]:
+    """Return the increases of a count from report to report; a count restarts from 0 when a run is resumed."""
+    values = [report.values.get(name, 0.0) for report in reports]
+    return [max(after - before, 0.0) for before, after in pairwise(values)]
 
 
 # --- payoffs ------------------------------------------------------------------------------------------------------
@@ -155,17 +161,27 @@ def heat_map(snapshot: Snapshot, *, kind: str, pool: str, sort: str) -> HeatMap:
         sort: ``"rating"``, the best first, or ``"name"``.
     """
     run = snapshot.run
+    counts = _counts(snapshot, kind)
+    members = {*run.pools[pool], *run.league.rated_anchors} if pool else {a for a, _ in counts}
+    known = [name for name in dict.fromkeys(a for a, _ in counts) if name in members]
+    names = sorted(known, key=lambda name: _order(run, name, "newest"))[:_MAX_LABELS]
+    names.sort(key=lambda name: _order(run, name, sort))
+    rows = [[_cell(counts.get((a, b))) for b in names] for a in names]
+    return HeatMap(names, {name: pools_of(run, name) for name in names}, rows, len(known) - len(names))
+
+
+def _counts(snapshot: Snapshot, kind: str) -> dict[tuple[str, str], Any]:
+    """Return ``[3]`` wins, draws and losses of a against b by (a, b), in matches of one kind or, if empty, of both."""
     counts: dict[tuple[str, str], Any] = {}
     for (one, a, b), count in snapshot.payoffs.items():
         if kind in ("", one):
-            counts[a, b] = counts[a, b] + count if (a, b) in counts else count
-    members = {*run.pools.get(pool, ()), *run.league.rated_anchors} if pool else None
-    known = [name for name in dict.fromkeys(a for a, _ in counts) if members is None or name in members]
-    names = sorted(known, key=lambda name: _order(run, name, "newest"))[:_MAX_LABELS]
-    names.sort(key=lambda name: _order(run, name, sort))
-    pools = {name: sorted(pool for pool, models in run.pools.items() if name in models) for name in names}
-    rows = [[_cell(counts.get((a, b))) for b in names] for a in names]
-    return HeatMap(names, pools, rows, len(known) - len(names))
+            counts[a, b] = counts.get((a, b), 0) + count
+    return counts
+
+
+def pools_of(run: Run, model: str) -> list[str]:
+    """Return the pools that a model is in."""
+    return sorted(pool for pool, members in run.pools.items() if model in members)
 
 
 def _order(run: Run, name: str, sort: str) -> tuple[Any, ...]:

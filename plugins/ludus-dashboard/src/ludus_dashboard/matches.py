@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import math
 import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from attrs import frozen
-from ludus.matchmaker import rated_names
-from ludus.runs import FixtureRecord, FixtureSearch, MatchRecord, Run
+from ludus.environment import Seat
+from ludus.runs import FixtureRecord, FixtureSearch, MatchRecord, Run, RunLog
 
 __all__ = ["MatchPage", "MatchQuery", "Position", "find_matches"]
 
@@ -22,7 +23,7 @@ OUTCOMES = ("won", "drew", "lost")
 
 @frozen
 class Position:
-    """A place in the log: everything before match `number` of fixture `fixture` comes next, newest first."""
+    """A place in the log: the matches before match `number` of fixture `fixture` come next, the newest first."""
 
     fixture: int
     number: int = 0
@@ -85,41 +86,62 @@ class MatchPage:
     older: Position | None
 
 
-def find_matches(run: Run, query: MatchQuery) -> MatchPage:
-    """Return one page of matches of an open run."""
+def find_matches(log: RunLog, seats: Sequence[Seat], query: MatchQuery) -> MatchPage:
+    """Return one page of matches.
+
+    Args:
+        log: The log of the run.
+        seats: The seats of a match.
+        query: The matches to find.
+    """
     end_s = time.monotonic() + _SEARCH_S
     found: list[dict[str, Any]] = []
-    before = query.before or Position(run.last_fixture() + 1)
-    if before.number:  # the rest of a fixture that the last page has begun
-        before = Position(before.fixture + 1, before.number)
-    while before.fixture > 1:
-        for record in run.search_fixtures(query.search, before=before.fixture, depth=_DEPTH):
-            limit = before.number if record.fixture.id == before.fixture - 1 and before.number else None
-            for match in _matches(run, record, query, below=limit):
-                found.append(match)
+    end = Position(log.last_fixture() + 1)
+    at = query.before if query.before is not None and query.before.fixture < end.fixture else end
+    for record in _fixtures(log, query, at):
+        if isinstance(record, Position):  # everything from there on was looked at
+            at = record
+        else:
+            for match in _matches(log, seats, record, query):
+                found.append(_row(seats, record, match))
                 if len(found) == _ROWS:
-                    return MatchPage(found, Position(record.fixture.id, match["number"]))
-            if time.monotonic() > end_s:
-                return MatchPage(found, Position(record.fixture.id))
-        before = Position(max(before.fixture - _DEPTH, 1))
+                    return MatchPage(found, Position(record.fixture.id, match.number))
+            at = Position(record.fixture.id)
         if time.monotonic() > end_s:
             break
-    return MatchPage(found, before if before.fixture > 1 else None)
+    return MatchPage(found, at if at.fixture > 1 else None)
 
 
-def _matches(run: Run, record: FixtureRecord, query: MatchQuery, *, below: int | None) -> Iterator[dict[str, Any]]:
-    for match in reversed(list(run.matches_of(record.fixture.id))):
-        if (below is None or match.number < below) and _has_outcome(run, match, query):
-            yield _row(run, record, match)
+def _fixtures(log: RunLog, query: MatchQuery, start: Position) -> Iterator[FixtureRecord | Position]:
+    """Yield the fixtures that a query finds, the newest first, and after every part of the log the place reached.
+
+    A position within a fixture includes that fixture.
+    """
+    before = start.fixture + bool(start.number)
+    while before > 1:
+        yield from log.search(query.search, before=before, depth=_DEPTH)
+        before = max(before - _DEPTH, 1)
+        yield Position(before)
 
 
-def _has_outcome(run: Run, match: MatchRecord, query: MatchQuery) -> bool:
+def _matches(log: RunLog, seats: Sequence[Seat], record: FixtureRecord, query: MatchQuery) -> Iterator[MatchRecord]:
+    start, number = query.before, record.fixture.id
+    below = start.number if start is not None and start.number and start.fixture == number else math.inf
+    for match in reversed(list(log.matches(number))):
+        if match.number < below and _has_outcome(seats, match, query):
+            yield match
+
+
+def _has_outcome(seats: Sequence[Seat], match: MatchRecord, query: MatchQuery) -> bool:
     """Return whether the first participant of the search has the outcome in one of its teams."""
     if not query.outcome:
         return True
     first = query.search.participants[0]
-    seated = zip(match.fixture.participants, run.seats, strict=True)
-    teams = {seat.team for name, seat in seated if name == first or (first[-1] == "@" and name.startswith(first))}
+    teams = {
+        seat.team
+        for name, seat in zip(match.fixture.participants, seats, strict=True)
+        if name == first or (first[-1] == "@" and name.startswith(first))
+    }
     return any(_outcome(match.outcome, team) == query.outcome for team in teams)
 
 
@@ -128,10 +150,10 @@ def _outcome(points: tuple[float, ...], team: int) -> str:
     return "won" if points[team] > best else "lost" if points[team] < best else "drew"
 
 
-def _row(run: Run, record: FixtureRecord, match: MatchRecord) -> dict[str, Any]:
+def _row(seats: Sequence[Seat], record: FixtureRecord, match: MatchRecord) -> dict[str, Any]:
     fixture = match.fixture
     teams: dict[int, list[str]] = {}
-    for name, seat in zip(fixture.participants, run.seats, strict=True):
+    for name, seat in zip(fixture.participants, seats, strict=True):
         if name not in teams.setdefault(seat.team, []):
             teams[seat.team].append(name)
     return {
@@ -140,7 +162,6 @@ def _row(run: Run, record: FixtureRecord, match: MatchRecord) -> dict[str, Any]:
         "kind": fixture.kind,
         "created_s": record.created_s,
         "teams": [teams[team] for team in sorted(teams)],
-        "rated": rated_names(fixture.participants, run.seats),
         "outcome": match.outcome,
         "ticks": match.ticks,
         "seed": match.seed,

@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 from ludus.matchmaker import Statistic
-from ludus.runs import Run, score
+from ludus.runs import Run, RunLog, score
 from ludus_terminal.behaviour import behaviour_rows
 from ludus_terminal.views import LINEAGE, NEAR, best_ratings, records_json
 
-from ludus_dashboard.charts import heat_map, line_chart, lineage, metric_chart, rating_charts, share_chart
+from ludus_dashboard.charts import heat_map, line_chart, lineage, metric_chart, pools_of, rating_charts, share_chart
 from ludus_dashboard.folders import read_end, worker_logs
 from ludus_dashboard.matches import OUTCOMES, MatchQuery, find_matches
 from ludus_dashboard.reader import Snapshot
@@ -95,8 +95,8 @@ def payoffs(snapshot: Snapshot, query: Mapping[str, str], layout: Mapping[str, A
 def matches(snapshot: Snapshot, query: Mapping[str, str], layout: Mapping[str, Any]) -> str:
     """Show a page of the match log."""
     searched = MatchQuery.parse(query, snapshot.run)
-    with snapshot.run.reopened() as run:
-        page = find_matches(run, searched)
+    with RunLog(snapshot.run.folder) as log:
+        page = find_matches(log, snapshot.run.seats, searched)
     values = {name: query.get(name, "") for name in ("a", "b", "kind", "outcome", "reason", "scenario")}
     names = [*snapshot.run.league.players, *snapshot.run.league.anchors]
     names += [view.models[-1] for view in snapshot.run.league.players.values() if view.models]
@@ -120,28 +120,32 @@ def model(snapshot: Snapshot, name: str, layout: Mapping[str, Any]) -> str | Non
     if record is None:
         return None
     ancestries = LINEAGE.data(run)["models"]
-    results = [
-        {"opponent": b, "kind": kind, **score(*(int(n) for n in count)).json()}
-        for (kind, a, b), count in snapshot.payoffs.items()
-        if a == name and count.sum()
-    ]
-    results.sort(key=lambda row: -(row["wins"] + row["draws"] + row["losses"]))
-    rating = run.league.rating(name)
+    results = _results(snapshot, name)
     return render(
         "model.html",
         **layout,
         model=record,
         ancestry=next(one for one in ancestries if one["participant"] == name),
         children=[one["participant"] for one in ancestries if one["parent"] == name],
-        rating=rating if rating.matches else None,
+        rating=run.league.rating(name),
         near=NEAR,
-        pools=sorted(pool for pool, members in run.pools.items() if name in members),
+        pools=pools_of(run, name),
         damage=run.quarantined.get(name),
         is_retired=name in run.retired,
         results=results[:_MAX_RESULTS],
         left=max(0, len(results) - _MAX_RESULTS),
         behaviour=_behaviour(run, name),
     )
+
+
+def _results(snapshot: Snapshot, name: str) -> list[dict[str, Any]]:
+    """Return the scores of a participant by opponent and kind, those of the most matches first."""
+    results = [
+        {"opponent": b, "kind": kind, **score(*(int(n) for n in count)).json()}
+        for (kind, a, b), count in snapshot.payoffs.items()
+        if a == name and count.sum()
+    ]
+    return sorted(results, key=lambda row: -(row["wins"] + row["draws"] + row["losses"]))
 
 
 def _behaviour(run: Run, name: str) -> list[dict[str, Any]]:

@@ -119,20 +119,23 @@ class RunReader:
 
     def _current(self) -> Snapshot:
         started_s = time.monotonic()
-        if self._snapshot is not None and started_s < self._due_s:
-            return self._snapshot
-        signature, before = _signature(self.folder), self._signature
-        is_unchanged = signature == before and self._snapshot is not None and self._snapshot.is_complete
-        if self._snapshot is None or not is_unchanged or self._snapshot.state != self._state(self._snapshot.run):
-            if before and signature[:1] and before[0][0] != signature[0][0]:  # another run has the name of this one
-                self._history, self._opponents = History(self.folder), OpponentCounts()
-            self._snapshot = self._read()
-            self._signature = signature
-        seconds = time.monotonic() - started_s
-        self._due_s = started_s + seconds + max(_INTERVAL_S, seconds / _MAX_LOAD)
-        if not self._snapshot.is_complete:
-            self._due_s = 0.0
+        if self._snapshot is None or started_s >= self._due_s:
+            self._snapshot = self._refresh(self._snapshot)
+            seconds = time.monotonic() - started_s
+            pause_s = max(_INTERVAL_S, seconds / _MAX_LOAD) if self._snapshot.is_complete else 0.0
+            self._due_s = started_s + seconds + pause_s
         return self._snapshot
+
+    def _refresh(self, last: Snapshot | None) -> Snapshot:
+        """Return a new snapshot, or the last one if nothing has changed."""
+        signature, before = _signature(self.folder), self._signature
+        if last is not None and signature == before and last.is_complete and last.state == self._state(last.run):
+            return last
+        if before and before[0][0] != signature[0][0]:  # another run has the name of this one
+            self._history, self._opponents = History(self.folder), OpponentCounts()
+        snapshot = self._read()
+        self._signature = signature
+        return snapshot
 
     def _state(self, run: Run) -> RunState:
         return run_state(self._history, run.league.players)
