@@ -1,19 +1,25 @@
-"""The clients in other languages replay the transcripts.
+"""The clients in other languages replay the transcripts, and play matches with a gateway.
 
-Each client has a small program in `replay/` that runs the commands of this file with its codec, session and seat clock.
+Each client has a small program in `replay/` that runs the commands of this file with its codec, session and seat clock,
+or plays a game of numbers.
 """
 
 from __future__ import annotations
 
 import json
 import re
+import shlex
 import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import msgpack
+import numpy as np
 import pytest
+from ludus_remote.config import RemoteConfig
+from ludus_remote.environment import RemoteEnvironment
+from ludus_remote.programs import COMMANDS_VARIABLE
 
 FOLDER = Path(__file__).parents[1]
 CLIENTS = FOLDER / "clients"
@@ -72,6 +78,7 @@ GODOT_3 = {
     r"_buffer\.slice\(start\)": "(_buffer.subarray(start, -1) if start < _buffer.size() else PoolByteArray())",
     r"_buffer\.slice\(([^,]+), ([^)]+)\)": r"_buffer.subarray(\1, \2 - 1)",
     r"TYPE_FLOAT": "TYPE_REAL",
+    r"is_valid_int\(": "is_valid_integer(",
     r"RefCounted": "Reference",
     r"\.is_empty\(\)": ".empty()",
     r"to_utf8_buffer": "to_utf8",
@@ -97,10 +104,17 @@ def as_godot_3(source):
 
 
 @pytest.fixture(scope="module", params=SOURCES)
-def replay(request, tmp_path_factory):
-    """Return a function that runs commands with a client and returns the lines that it prints."""
+def program(request, tmp_path_factory):
+    """Return the command of the program of a client, and a folder."""
     folder = tmp_path_factory.mktemp(request.param)
-    command, path = build(request.param, folder), folder / "commands"
+    return build(request.param, folder), folder
+
+
+@pytest.fixture
+def replay(program):
+    """Return a function that runs commands with a client and returns the lines that it prints."""
+    command, folder = program
+    path = folder / "commands"
 
     def run(*commands):
         """Run commands; return the printed lines."""
@@ -340,6 +354,61 @@ def test_too_many_unacknowledged(replay):
 def test_seat_clock(replay, missing, commands, expected):
     """An action takes effect, is dropped or is replaced as the protocol describes, with delay 2 and age 4."""
     assert replay(f"clock 2 4 {missing}", *commands.split(", ")) == expected.split(", ")
+
+
+@pytest.fixture
+def open_numbers(program, request, monkeypatch):
+    """Return a function that makes an environment of the game of numbers, which a client plays."""
+
+    def make(num_matches, *, scheme="tcp"):
+        command = [str(part) for part in program[0]]
+        if command[-1].endswith(".mjs"):
+            option = ["--experimental-websocket"] if scheme == "ws" else []
+            whole = (command[0], *option, *command[1:], f"{scheme}://127.0.0.1:{{port}}", "{token}", str(num_matches))
+        elif scheme == "tcp":
+            whole = (*command, "{port}", "{token}", str(num_matches))
+        else:
+            pytest.skip("the client has no WebSocket")
+        monkeypatch.setenv(COMMANDS_VARIABLE, shlex.join(whole))
+        environment = RemoteEnvironment(RemoteConfig(command=whole), num_matches=num_matches)
+        request.addfinalizer(environment.close)
+        return environment
+
+    return make
+
+
+@pytest.mark.parametrize("scheme", ["tcp", "ws"])
+def test_matches_with_a_gateway(open_numbers, scheme):
+    """Observations, rewards, results and statistics are those of the actions, in several matches at once."""
+    environment, rng = open_numbers(3, scheme=scheme), np.random.default_rng(0)
+    tick = environment.reset(np.arange(3, dtype=np.uint64))
+    last = np.stack([tick.roles["player"].observation["numbers"][:, seat, 1] for seat in range(2)], axis=1)
+    assert last.tolist() == [[0, 0], [1, 0], [2, 0]]
+    for step in range(1, 14):
+        actions = rng.integers(4, size=(3, 2, 1))
+        tick = environment.step({"player": actions})
+        role, last = tick.roles["player"], actions[..., 0]
+        assert role.reward.tolist() == (last - last[:, ::-1]).tolist()
+        numbers = np.stack([np.full((3, 2), (step - 1) % 6 + 1), last, last[:, ::-1]], axis=-1)
+        assert role.observation["numbers"].tolist() == numbers.tolist()
+        assert tick.terminated.tolist() == [step % 6 == 0] * 3
+        if step % 6 == 0:
+            assert tick.outcome.tolist() == [[1, 0]] * 3
+            assert role.statistics["last"].tolist() == last.tolist()
+            environment.reset(np.arange(3, dtype=np.uint64))
+
+
+def test_a_lost_connection_is_resumed(open_numbers):
+    """The match goes on where it was."""
+    environment = open_numbers(1)
+    tick = environment.reset(np.zeros(1, np.uint64))
+    for step in range(1, 6):
+        if step == 3:
+            (game,) = environment._gateway.games.values()
+            environment._gateway._loop.call_soon_threadsafe(game.connection.abandon)
+        tick = environment.step({"player": np.full((1, 2, 1), step % 4)})
+        assert not tick.void.any()
+        assert tick.roles["player"].observation["numbers"][0, 0].tolist() == [step, step % 4, step % 4]
 
 
 @pytest.mark.parametrize("source", SOURCES.values(), ids=SOURCES)

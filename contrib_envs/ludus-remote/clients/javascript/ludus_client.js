@@ -256,7 +256,7 @@ export class SeatClock {
   }
 }
 
-/** A running match; `message` is its `match_start`. See the example at the top. */
+/** A running match; `message` is its `match_start`, `builtin[seat]` a bot of the game, or empty. See the top. */
 export class Match {
   isOver = false;
 
@@ -266,7 +266,8 @@ export class Match {
       const role = hello.schema.roles.find(({ name }) => name === welcome.seats[seat].role);
       return new SeatClock(timing, role.no_op ?? [...(role.labels ?? []), ...(role.reals ?? [])].fill(0));
     });
-    Object.assign(this, { client, message, seed: message.seed, clocks });
+    const { seed, builtin = [] } = message;
+    Object.assign(this, { client, message, seed, builtin, clocks });
   }
 
   /** Send what seats observe. In lock-step mode, return a promise of the actions by seat; it may throw MatchVoid. */

@@ -1,4 +1,5 @@
-// Runs the commands of test_remote_clients.py, one on each line of a file, with the C++ client.
+// The C++ client for test_remote_clients.py: runs commands, one on each line of a file, or plays with a gateway.
+// Arguments: path of the commands; or port, token and number of matches.
 
 #include <fstream>
 #include <iostream>
@@ -78,9 +79,67 @@ struct Replay {
     }
 };
 
+// A game in which the higher number earns the difference, and both see the last numbers.
+struct Numbers {
+    std::int64_t tick = 0, last[2] = {};
+
+    ludus::List seats() const {
+        ludus::List seats;
+        for (int seat = 0; seat < 2; ++seat) {
+            const std::vector<float> numbers{float(tick), float(last[seat]), float(last[1 - seat])};
+            const ludus::Map leaves{{"numbers", ludus::bytes(numbers)}};
+            const auto reward = tick ? last[seat] - last[1 - seat] : 0;
+            seats.push_back(ludus::Map{{"seat", seat}, {"acts", tick < 6}, {"leaves", leaves}, {"reward", reward}});
+        }
+        return seats;
+    }
+};
+
+ludus::Map schema() {
+    using ludus::List, ludus::Map;
+    const Map leaf{{"dtype", "float32"}, {"shape", List{3}}, {"low", 0}, {"high", 6}};
+    const Map role{{"name", "player"}, {"teams", List{0, 1}}, {"leaves", Map{{"numbers", leaf}}}, {"labels", List{4}},
+                   {"statistics", List{"last"}}};
+    return {{"roles", List{role}}, {"turn", "simultaneous"}, {"constant_sum", true}};
+}
+
+void play(int port, const std::string& token, int matches) {
+    using ludus::List, ludus::Map;
+    const Map hello{{"game", "numbers"}, {"token", token}, {"matches", matches}, {"schema", schema()}};
+    ludus::Client client("127.0.0.1", port, hello, 1);
+    for (std::map<std::int64_t, Numbers> games;;) {
+        const auto message = client.poll(1.0).value_or(Map{});
+        const auto type = message.text("type");
+        const auto match = message.integer("match");
+        auto& game = games[match];
+        if (type == "match_start") {
+            game = {0, {message.integer("seed") % 4, 0}};
+        } else if (type == "action") {
+            ++game.tick;
+            for (const auto& entry : message["actions"].list())
+                game.last[entry.integer("seat")] = entry["action"].list()[0].integer();
+        } else {
+            continue;
+        }
+        const Map fields{{"tick", game.tick}, {"seats", game.seats()}};
+        if (game.tick < 6) {
+            client.send("observation", match, fields);
+            continue;
+        }
+        const List statistics{Map{{"last", game.last[0]}}, Map{{"last", game.last[1]}}};
+        client.send("match_end", match, {{"tick", game.tick}, {"seats", game.seats()}, {"ending", "terminated"},
+                                         {"outcome", List{1, 0}}, {"statistics", statistics}});
+    }
+}
+
 }  // namespace
 
-int main(int, char** arguments) {
+int main(int count, char** arguments) {
+    if (count > 2) try {
+            play(std::stoi(arguments[1]), arguments[2], std::stoi(arguments[3]));
+        } catch (const ludus::ProtocolError& error) {
+            return error.code == "bye" ? 0 : (std::cerr << error.what() << '\n', 1);
+        }
     Replay replay;
     std::ifstream commands(arguments[1]);
     for (std::string line, name; std::getline(commands, line);) {

@@ -1,5 +1,5 @@
-# Runs the commands of test_remote_clients.py, one on each line of a file, with the Godot client.
-# Arguments: path of the client, path of the commands.
+# The Godot client for test_remote_clients.py: runs commands, one on each line of a file, or plays with a gateway.
+# The last arguments: path of the client, and path of the commands; or path of the client, port, token, matches.
 extends SceneTree
 
 var client: GDScript
@@ -9,6 +9,11 @@ var clock = null
 
 func _init() -> void:
 	var arguments := OS.get_cmdline_user_args()
+	if arguments[-1].is_valid_int():
+		client = load(arguments[-4])
+		play(int(arguments[-3]), arguments[-2], int(arguments[-1]))
+		quit()
+		return
 	client = load(arguments[-2])
 	for line in FileAccess.get_file_as_string(arguments[-1]).strip_edges().split("\n"):
 		run(line.split(" "))
@@ -20,6 +25,45 @@ func _init() -> void:
 				print("sent ", to_hex(payload))
 			session.output.clear()
 	quit()
+
+
+func play(port: int, token: String, matches: int) -> void:
+	var leaf := {"dtype": "float32", "shape": [3], "low": 0, "high": 6}
+	var role := {"name": "player", "teams": [0, 1], "leaves": {"numbers": leaf}, "labels": [4], "statistics": ["last"]}
+	var schema := {"roles": [role], "turn": "simultaneous", "constant_sum": true}
+	var hello := {"game": "numbers", "token": token, "matches": matches, "schema": schema}
+	var connection = client.new("127.0.0.1", port, hello, 1)
+	var games := {}
+	while true:
+		for message in connection.poll():
+			if message.type == "bye" or message.type == "error":
+				return
+			if message.type == "match_start":
+				games[message.match] = {"tick": 0, "last": [message.seed % 4, 0]}
+			if message.type == "action":
+				games[message.match].tick += 1
+				for entry in message.actions:
+					games[message.match].last[entry.seat] = entry.action[0]
+			if message.type == "match_start" or message.type == "action":
+				answer(connection, message.match, games[message.match])
+		OS.delay_msec(1)
+
+
+func answer(connection, number: int, game: Dictionary) -> void:
+	var seats := []
+	for seat in 2:
+		var numbers := StreamPeerBuffer.new()
+		for item in [game.tick, game.last[seat], game.last[1 - seat]]:
+			numbers.put_float(item)
+		var reward: int = game.last[seat] - game.last[1 - seat] if game.tick > 0 else 0
+		var leaves := {"numbers": numbers.data_array}
+		seats.append({"seat": seat, "acts": game.tick < 6, "leaves": leaves, "reward": reward})
+	if game.tick < 6:
+		connection.send("observation", number, {"tick": game.tick, "seats": seats})
+		return
+	var fields := {"tick": 6, "seats": seats, "ending": "terminated", "outcome": [1, 0]}
+	fields["statistics"] = [{"last": game.last[0]}, {"last": game.last[1]}]
+	connection.send("match_end", number, fields)
 
 
 func run(words: PackedStringArray) -> void:
