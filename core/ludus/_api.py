@@ -17,6 +17,7 @@ from ludus._config.toml import apply_overrides
 from ludus._plugins.manager import load_plugins
 from ludus._run import runner
 from ludus.errors import RunError
+from ludus.levels import WeakenedSource
 from ludus.lineup import make_agents, make_lineup
 from ludus.runs import Run, open_run, play_matches
 from ludus.trust import ConfigSource
@@ -142,8 +143,9 @@ def play_match(
         PluginError: The environment or an agent failed.
     """
     with closing(run.make_environment(1)) as environment:
-        lineup = make_lineup(environment.spec, participants, run)
-        agents = make_agents([lineup], run, environment, deterministic=deterministic)
+        source = WeakenedSource(run, run.folder)
+        lineup = make_lineup(environment.spec, participants, source)
+        agents = make_agents([lineup], source, environment, deterministic=deterministic)
         (played,) = play_matches(environment, agents, matches=1, seed=seed, scenario=scenario)
     return MatchResult(
         outcome=tuple(played["outcome"][0].tolist()),

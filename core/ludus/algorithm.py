@@ -33,6 +33,7 @@ __all__ = [
     "Policy",
     "PolicyInput",
     "StackedPolicy",
+    "TemperedPolicy",
     "Trainer",
     "UpdateResult",
     "Weights",
@@ -129,6 +130,18 @@ class BoundedPolicy(Policy, Protocol):
 
     def lowest_values(self, rows: int, spans: Sequence[Span]) -> np.ndarray:
         """Return min_s V(s) ``[rows] float32`` of the model that decides for each row; see `PolicyInput.spans`."""
+
+
+@runtime_checkable
+class TemperedPolicy(Policy, Protocol):
+    """A policy that can sample more or less randomly than it learned to; an optional part of the contract.
+
+    Attributes:
+        temperature: Divisor of the log-probabilities before they are normalized, > 0; 1 when the policy is made. For
+            normal distributions it multiplies the variance.
+    """
+
+    temperature: float
 
 
 @frozen(kw_only=True)

@@ -38,6 +38,7 @@ __all__ = [
     "make_lineup",
     "make_lineups",
     "parse_place",
+    "split_place",
     "team_rotations",
 ]
 
@@ -188,6 +189,13 @@ def team_rotations(spec: EnvironmentSpec) -> list[tuple[int, ...]]:
     ]
 
 
+def split_place(text: str) -> tuple[str, str]:
+    """Return role or seat, and the name of a participant ``ROLE=NAME``; the name may have settings behind a comma."""
+    head, comma, settings = text.partition(",")
+    place, _, name = head.rpartition("=")
+    return place, f"{name}{comma}{settings}"
+
+
 def parse_place(spec: EnvironmentSpec, text: str) -> tuple[str, int | None]:
     """Return the role of a text, and the seat if the text is a seat's number.
 
@@ -255,8 +263,8 @@ def _parse(spec: EnvironmentSpec, names: Sequence[str], source: Source) -> list[
 
 
 def _parse_name(spec: EnvironmentSpec, text: str, source: Source) -> _Entry:
-    place, separator, name = text.rpartition("=")
-    role, seat = parse_place(spec, place) if separator else ("", None)
+    place, name = split_place(text)
+    role, seat = parse_place(spec, place) if place else ("", None)
     own = source.participant(name, spec).role
     if own and role not in ("", own):
         raise ConfigError(f"{text}: {name} plays the role {own}, so it cannot play {role}")

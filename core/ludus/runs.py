@@ -8,8 +8,8 @@
         environment = run.make_environment(1)
         agent = run.agent("main_agent@latest", "player", environment=environment)
 
-Only `change_pool`, `change_share`, `repair_files` and `request_release` write. torch is imported when an agent is made of a
-model.
+Only `change_pool`, `change_share`, `repair_files` and `request_release` write. torch is imported when an agent is made of
+a model.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ import pytest
 from gymnasium import spaces
 from ludus.environment import EnvironmentSpec, Role
 from ludus.errors import ConfigError
-from ludus.lineup import Participant, make_agents, make_lineup, make_lineups, parse_place, team_rotations
+from ludus.lineup import Participant, make_agents, make_lineup, make_lineups, parse_place, split_place, team_rotations
 
 
 def spec(**teams):
@@ -232,3 +232,10 @@ def test_places_are_roles_or_seats():
     assert parse_place(CHASE, "mouse") == ("mouse", None)
     assert parse_place(CHASE, "3") == ("mouse", 3)
     assert parse_place(spec(**{"1": (0,), "2": (1,)}), "1") == ("1", None)
+
+
+def test_settings_of_a_participant_are_part_of_its_name():
+    """They stand behind a comma and have equals signs of their own."""
+    assert split_place("mouse@3,noise=0.1") == ("", "mouse@3,noise=0.1")
+    assert split_place("3=mouse@3,noise=0.1,temperature=2") == ("3", "mouse@3,noise=0.1,temperature=2")
+    assert split_place("cat=random") == ("cat", "random")

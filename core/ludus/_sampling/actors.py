@@ -12,9 +12,9 @@ from attrs import define, field
 from ludus._sampling.recorder import Recorder
 from ludus._sampling.seats import BuiltinActor, SeatRewards, Seats
 from ludus.agent import Agent, BuiltinAgent, EvaluatingAgent, elapse
-from ludus.algorithm import BoundedPolicy, Decision, Policy, PolicyInput, Weights
+from ludus.algorithm import BoundedPolicy, Decision, Policy, PolicyInput, TemperedPolicy, Weights
 from ludus.environment import Leaves
-from ludus.errors import ContractError
+from ludus.errors import ConfigError, ContractError
 from ludus.inference import Span
 from ludus.interface import Interface, ScheduledInterface, SeatView
 from ludus.segment import SegmentBatch
@@ -99,6 +99,16 @@ class PolicyAgent:
         reset_state(self.policy, self._state, seat_ids)
         if self.interface is not None:
             self.interface.reset(seat_ids)
+
+    def set_temperature(self, temperature: float) -> None:
+        """Set the temperature of the policy; see `ludus.handicap.TemperedAgent`.
+
+        Raises:
+            ConfigError: The policy has none.
+        """
+        if not isinstance(self.policy, TemperedPolicy):
+            raise ConfigError(f"{type(self.policy).__name__} has no temperature; use noise")
+        self.policy.temperature = temperature
 
     def elapse(self, ticks: np.ndarray, seat_ids: np.ndarray) -> None:
         """Pass the ticks since the last decisions to the interface."""

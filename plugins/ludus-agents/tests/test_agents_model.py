@@ -239,3 +239,24 @@ def test_a_missing_file_is_an_error(plain, tmp_path):
     name = f"{'0' * 64}.safetensors"
     with pytest.raises(ModelError, match=f"{name}: cannot be read"):
         make_model(ModelConfig(file=str(tmp_path / name)), spec=spec_of(plain), role="player")
+
+
+def test_a_model_can_play_below_its_strength(folder):
+    """At a high temperature, or with noise only, all choices are equally likely; at its own strength they are not."""
+    with open_run(folder) as run:
+        model = next(iter(run.models.values()))
+        with closing(run.make_environment(1)) as environment:
+            spec = environment.spec
+    file, rows = str(folder / "models" / f"{model.hash}.safetensors"), 3000
+    space = spec.role("player").observation_space
+    observation = {"obs": np.zeros((rows, *space.shape), np.float32)}
+    observation["obs"][:, 0] = 1
+    spread = []
+    for options in ({}, {"temperature": 1e4}, {"noise": 1.0}):
+        agent = make_model(ModelConfig(file=file, **options), spec=spec, role="player")
+        agent.reset(np.arange(rows))
+        mask, rng = np.ones((rows, 3), bool), np.random.default_rng(0)
+        action = agent.act(observation, action_mask=mask, seat_ids=np.arange(rows), rng=rng)
+        spread.append(np.bincount(action[:, 0], minlength=3).std() / rows)
+    assert spread[1:] == pytest.approx([0, 0], abs=0.02)
+    assert spread[0] > 0.025

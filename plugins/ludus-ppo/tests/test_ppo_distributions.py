@@ -232,3 +232,16 @@ def test_unused_labels_of_a_hybrid_action_do_not_count():
     assert distribution.labels_used(action).tolist() == [[True] * 4, [True, False, True, True]]
     with pytest.raises(ContractError, match="continuous actions have no probabilities"):
         distribution.probabilities(np.zeros((1, 11), np.float32), None)
+
+
+@pytest.mark.parametrize("temperature", [0.5, 4.0])
+def test_temperature_flattens_choices(temperature):
+    """Log-probabilities are divided by it and normalized again; real numbers get its multiple of the variance."""
+    space = spaces.Tuple((spaces.Discrete(3), spaces.Box(-np.inf, np.inf, (1,))))
+    hybrid, logits = distribution_for(role(space)), np.log([[1.0, 2.0, 4.0]])
+    parameters = np.tile(np.concatenate([logits, [[5.0, np.log(2.0)]]], axis=1), (40_000, 1)).astype(np.float32)
+    action = draw(hybrid, hybrid.temper(parameters, temperature)).action
+    expected = np.array([1.0, 2.0, 4.0]) ** (1 / temperature)
+    np.testing.assert_allclose(np.bincount(action[:, 0].astype(int)) / 40_000, expected / expected.sum(), atol=0.01)
+    assert action[:, 1].mean() == pytest.approx(5.0, abs=0.1)
+    assert action[:, 1].std() == pytest.approx(2.0 * np.sqrt(temperature), rel=0.03)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from attrs import frozen
-from ludus.option import Check, option
+from ludus.option import Check, above, between, option
 from ludus.trust import Imports, modules_of
 
 _PATH = Check(
@@ -49,3 +49,9 @@ class ModelConfig:
 
     file: str = option(check=_FILE, help="Model file, …/<hash>.safetensors, next to its manifest.", path="read")
     deterministic: bool = option(False, help="Whether to take the most likely actions instead of sampling.")
+    temperature: float = option(
+        1.0, above(0.0), help="Divisor of the log-probabilities; above 1 the model plays more randomly; > 0."
+    )
+    noise: float = option(
+        0.0, between(0.0, 1.0), help="Share of decisions that are random legal actions instead; [0, 1]."
+    )

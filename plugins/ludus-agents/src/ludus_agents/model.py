@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ludus import EnvironmentSpec
 from ludus.agent import Agent
+from ludus.handicap import Handicap, weaken
 from ludus.installed import load_agent
 
 from ludus_agents.config import ModelConfig
@@ -14,6 +15,8 @@ def make_model(config: ModelConfig, *, spec: EnvironmentSpec, role: str) -> Agen
 
     Raises:
         ModelError: The file is missing or damaged, or the model was trained on another environment or role.
-        ConfigError: A component of the model is not installed.
+        ConfigError: A component of the model is not installed, or the model has no temperature.
     """
-    return load_agent(config.file, role, spec=spec, deterministic=config.deterministic)
+    agent = load_agent(config.file, role, spec=spec, deterministic=config.deterministic)
+    handicap = Handicap(temperature=config.temperature, noise=config.noise)
+    return weaken(agent, handicap, spec.role(role).action_space)

@@ -64,12 +64,16 @@ class LinearPolicy:
         features: Number of features F, including the constant.
         sizes: Choices of each label; A is their sum.
         policy: Initial weights ``[F, A] float32``; None for zeros.
+
+    Attributes:
+        temperature: See `ludus.algorithm.TemperedPolicy`.
     """
 
     def __init__(self, features: int, sizes: Sequence[int], policy: np.ndarray | None = None) -> None:
         self.sizes = tuple(sizes)
         self.policy = np.zeros((features, sum(sizes)), np.float32) if policy is None else policy
         self.value = np.zeros((features,), np.float32)
+        self.temperature = 1.0
 
     def act(self, inputs: PolicyInput, *, rng: np.random.Generator, deterministic: bool = False) -> Decision:
         """Decide for n rows; see `ludus.algorithm.Policy`."""
@@ -111,7 +115,7 @@ class LinearPolicy:
 
     def log_probs(self, x: np.ndarray, action_mask: np.ndarray | None) -> np.ndarray:
         """Return ``[n, A]`` log-probabilities for features ``[n, F]``; -inf for masked choices."""
-        logits = x @ self.policy
+        logits = x @ self.policy / np.float32(self.temperature)
         if action_mask is not None:
             logits = np.where(action_mask, logits, -np.inf)
         return np.concatenate([_log_softmax(part) for part in self.labels(logits)], axis=1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from attrs import frozen
-from ludus.option import Check, above, at_least, between, finite, name, one_of, option, optional, whole
+from ludus.option import Check, above, at_least, between, each, finite, name, one_of, option, optional, whole
 
 _LEAVES = "Names of the observation leaves to change; empty: all leaves of a supported kind."
 
@@ -123,7 +123,9 @@ class DelayConfig:
         help="Number of last actions that are observed; 0: as many as can be under way; -1: no observation is added.",
     )
     first_action: tuple[float, ...] = option(
-        (), help="Action before the first arrival, and in place of illegal choices; empty: choice 0 of every label."
+        (),
+        each(finite(), least=0),
+        help="Action before the first arrival, and in place of illegal choices; empty: choice 0 of every label.",
     )
     seed: int = option(0, whole(0, 2**63 - 1), help="Seed of delays and jitter; ≥ 0.")
 

@@ -69,6 +69,9 @@ class Distribution(Protocol):
             ContractError: The parameters are not finite, or every choice of a label is masked.
         """
 
+    def temper(self, parameters: np.ndarray, temperature: float) -> np.ndarray:
+        """Return the parameters of the distribution whose log-probabilities are divided by `temperature`."""
+
     def probabilities(self, parameters: np.ndarray, mask: np.ndarray | None) -> np.ndarray:
         """Return the probability of every choice, ``[n, A] float32``.
 
@@ -148,6 +151,10 @@ class Categorical:
             action[:, label] = chosen
             np.subtract(shifted[chosen, every_row], np.log(total), out=log_prob[:, label])
         return Sample(action, {"log_prob": log_prob})
+
+    def temper(self, parameters: np.ndarray, temperature: float) -> np.ndarray:
+        """Return the logits divided by `temperature`."""
+        return np.asarray(parameters / np.float32(temperature))
 
     def probabilities(self, parameters: np.ndarray, mask: np.ndarray | None) -> np.ndarray:
         """Return the softmax of every label's legal choices; see `Distribution`."""
@@ -256,6 +263,11 @@ class Gaussian:
         log_prob = np.add.reduceat(log_density, self._starts.tolist(), axis=1)
         return Sample(action, {"log_prob": log_prob, "unbounded_action": unbounded})
 
+    def temper(self, parameters: np.ndarray, temperature: float) -> np.ndarray:
+        """Return the parameters with the variance multiplied by `temperature`."""
+        mean, log_std = np.split(parameters, 2, axis=1)
+        return np.concatenate([mean, log_std + np.float32(0.5 * np.log(temperature))], axis=1)
+
     def probabilities(self, parameters: np.ndarray, mask: np.ndarray | None) -> np.ndarray:  # noqa: ARG002
         """Raise an error, as vectors have densities; see `Distribution`."""
         raise ContractError(f"role {self._role}: continuous actions have no probabilities")
@@ -310,6 +322,12 @@ class Hybrid:
         log_prob = np.concatenate([labels.extras["log_prob"], reals.extras["log_prob"]], axis=1)
         action = np.concatenate([labels.action.astype(np.float32), reals.action], axis=1)
         return Sample(action, reals.extras | {"log_prob": log_prob})
+
+    def temper(self, parameters: np.ndarray, temperature: float) -> np.ndarray:
+        """Return the parameters of both parts for `temperature`."""
+        logits, numbers = np.split(parameters, [self._num_logits], axis=1)
+        parts = (self._labels.temper(logits, temperature), self._reals.temper(numbers, temperature))
+        return np.concatenate(parts, axis=1)
 
     def probabilities(self, parameters: np.ndarray, mask: np.ndarray | None) -> np.ndarray:
         """Raise an error, as vectors have densities; see `Distribution`."""

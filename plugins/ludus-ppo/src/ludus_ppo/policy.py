@@ -26,6 +26,9 @@ class PPOPolicy:
         own: Arrays of the model besides those of the network, for slot 0: ``"log_std"``, ``"value_scale"``,
             ``"value_min"``.
         initial_state: State of a recurrent network at the start of a match, leaves ``[1, …]``.
+
+    Attributes:
+        temperature: See `ludus.algorithm.TemperedPolicy`.
     """
 
     def __init__(
@@ -43,6 +46,7 @@ class PPOPolicy:
         self._own = {0: dict(own or {})}  # by slot
         self._shapes = {name: array.shape for name, array in self._own[0].items()}
         self._start = initial_state or {}
+        self.temperature = 1.0
 
     def act(self, inputs: PolicyInput, *, rng: np.random.Generator, deterministic: bool = False) -> Decision:
         """Decide for n rows. Recorded values are 0 if the critic needs privileged leaves and there are none.
@@ -51,6 +55,8 @@ class PPOPolicy:
             ContractError: The network's outputs are not finite, or every choice of a label is masked.
         """
         parameters, values, after = self._forward(inputs)
+        if self.temperature != 1.0:
+            parameters = self._distribution.temper(parameters, self.temperature)
         sample = self._distribution.sample(parameters, inputs.action_mask, rng=rng, deterministic=deterministic)
         zeros = np.zeros(len(parameters), np.float32)
         extras = sample.extras | {name: values.get(name, zeros) for name in self._values}

@@ -13,6 +13,7 @@ import numpy as np
 from attrs import frozen
 from ludus.agent import Agent
 from ludus.environment import Environment, EnvironmentSpec, Scenario
+from ludus.levels import WeakenedSource
 from ludus.lineup import Lineup, make_agents, make_lineups, team_rotations
 from ludus.runs import ReturnOutcome, open_run, play_matches, score
 from rich.console import Console
@@ -112,9 +113,10 @@ def _play(
         ) as run:  # closed early: a snapshot keeps the database from shrinking
             environment = run.make_environment(min(matches, run.config.evaluation_matches))
             stack.callback(environment.close)
-            lineups = make_lineups(environment.spec, participants, run)
+            source = WeakenedSource(run, run.folder)
+            lineups = make_lineups(environment.spec, participants, source)
             rotated = [rotation for lineup in lineups for rotation in lineup.rotations()]
-            agents = make_agents(rotated, run, environment, deterministic=deterministic)
+            agents = make_agents(rotated, source, environment, deterministic=deterministic)
             by_return = run.return_outcome
         num_rotations = len(rotated) // len(lineups)
         per_seating = -(-matches // num_rotations)

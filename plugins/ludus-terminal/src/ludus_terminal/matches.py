@@ -14,8 +14,10 @@ from ludus import load_plugins
 from ludus.agent import builtin_bots, elapse
 from ludus.environment import Scenario, Seat
 from ludus.errors import ConfigError, RunError
+from ludus.handicap import split_settings
 from ludus.installed import Game, open_game
-from ludus.lineup import Source
+from ludus.levels import WeakenedSource, is_level
+from ludus.lineup import Source, split_place
 from ludus.rendering import enable_rendering
 from ludus.runs import Run, match_seeds, open_run
 from ludus.spaces import action_dtype, action_width
@@ -154,18 +156,19 @@ def open_match(
         raise ConfigError("give a run folder, or --env NAME to play without one")
     with enable_rendering() if rendering else nullcontext():
         if target is None:
-            agents = dict.fromkeys(text.rpartition("=")[2] for text in participants)
-            return _open_source(open_game(str(environment), list(agents), overrides=overrides))
+            names = dict.fromkeys(split_place(text)[1] for text in participants)
+            agents = dict.fromkeys(split_settings(name)[0] for name in names if not is_level(name))
+            return _open_source(open_game(str(environment), list(agents), overrides=overrides), None)
         if not (Path(target) / "run.toml").is_file():
             raise RunError(f"{target} is not a run folder: it has no run.toml — to play without a run, use --env NAME")
         with open_run(target, overrides=overrides) as run:  # closed before the match, which may take long
-            return _open_source(run)
+            return _open_source(run, run.folder)
 
 
-def _open_source(source: Run | Game) -> OpenMatch:
+def _open_source(source: Run | Game, run_dir: Path | None) -> OpenMatch:
     environment = source.make_environment(1)
     environment.reset(match_seeds(0, np.array([0])))  # some environments know their spaces only after the first reset
-    return OpenMatch(environment=environment, source=source)
+    return OpenMatch(environment=environment, source=WeakenedSource(source, run_dir))
 
 
 def match_options(command: Callable[..., None]) -> Callable[..., None]:

@@ -9,7 +9,7 @@ LUDUS_API = 1
 
 @hookimpl
 def ludus_register_commands() -> list[Component]:
-    """Register ``ludus check``, ``doctor``, ``eval``, ``league``, ``play``, ``plugins``, ``report`` and ``watch``."""
+    """Register the commands of this package, each in the module of its name except ``eval``."""
     return [
         Component(name=name, factory=f"ludus_terminal.{factory}", summary=summary)
         for name, factory, summary in (
@@ -17,6 +17,7 @@ def ludus_register_commands() -> list[Component]:
             ("doctor", "doctor:doctor", "Check this host and suggest fixes of problems."),
             ("eval", "evaluate:evaluate", "Play participants against each other and count the results."),
             ("league", "league:league", "Show, rate, compare and promote the models of a run."),
+            ("levels", "levels:levels", "Make difficulty levels of the models of a run."),
             ("play", "play:play", "Play against a model or a scripted agent."),
             ("plugins", "plugins:plugins", "List the installed plugins and their components."),
             ("report", "report:report", "Show the scores and ratings of the newest models of a run."),
