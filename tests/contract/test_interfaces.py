@@ -16,13 +16,22 @@ OPTIONS = {
     "delay": {"tick_ms": 100.0},
     "select-leaves": {"keep": ("obs",)},
 }
-#: Interfaces for environments without action masks.
-WITHOUT_MASKS = {"act-mask", "discrete-action-7", "post-rule-action"}
+#: Interfaces for environments without action masks, or whose masks always allow some choices.
+WITHOUT_MASKS = {
+    "act-mask",
+    "discrete-action-7",
+    "post-rule-action",
+    "zerg-combat-act",
+    "zerg-flat-act",
+    "zerg-prod-act",
+    "zerg-resource-act",
+}
 ACTIONS = {
     "one-label": spaces.Discrete(5),
     "moves": spaces.Discrete(6),
     "labels": spaces.MultiDiscrete([3, 2, 2]),
     "army": spaces.MultiDiscrete([14, 14]),
+    "managers": spaces.MultiDiscrete([64, 4, 122]),
     "buttons": spaces.MultiDiscrete([2] * 8),
     "real": spaces.Box(-1, 1, (2,)),
     "hybrid": spaces.Tuple((spaces.MultiDiscrete([3, 2]), spaces.Box(-1, 1, (2,)))),
@@ -65,14 +74,38 @@ OBSERVATIONS = {
             "step_count": spaces.Box(0, 800, (1,), "int32"),
         }
     ),
+    "starcraft": spaces.Dict(
+        {
+            "own": spaces.Box(0, 40, (2, 12)),
+            "own_present": spaces.MultiBinary(2),
+            "enemy": spaces.Box(0, 40, (2, 12)),
+            "enemy_present": spaces.MultiBinary(2),
+            "resources": spaces.Box(0, 40, (2, 4)),
+            "resources_present": spaces.MultiBinary(2),
+            "areas": spaces.Box(0, 1, (16, 2)),
+            "areas_present": spaces.MultiBinary(16),
+            "player": spaces.Box(0, 40, (9,)),
+            "score": spaces.Box(0, 40, (13,)),
+            "upgrades": spaces.MultiBinary(27),
+            "in_progress": spaces.Box(0, 1, (44,)),
+            "time": spaces.Box(0, 1, (1,)),
+        }
+    ),
     "joint": spaces.Dict(
         {"0.obs": spaces.Box(-1, 1, (2,)), "1.n": spaces.Discrete(3), "1.obs": spaces.Box(0, 1, (1,))}
     ),
 }
 
+#: Combinations to check: spaces of StarCraft II only with each other.
+PAIRS = [
+    (observation, action)
+    for observation in sorted(OBSERVATIONS)
+    for action in sorted(ACTIONS)
+    if (observation == "starcraft") == (action == "managers")
+]
 
-@pytest.mark.parametrize("action", sorted(ACTIONS))
-@pytest.mark.parametrize("observation", sorted(OBSERVATIONS))
+
+@pytest.mark.parametrize(("observation", "action"), PAIRS)
 @pytest.mark.parametrize("name", sorted(INTERFACES))
 def test_interface_keeps_its_contract(name, observation, action):
     """The interface passes `check_interface` with default options, or rejects the spaces with ContractError."""

@@ -16,7 +16,13 @@ from packaging.utils import canonicalize_name
 ROOT = Path(__file__).parents[2]
 DISTRIBUTIONS = sorted(path.parent for path in ROOT.glob("*/*/setup.cfg"))
 #: Distribution by name of its module, where they differ.
-DISTRIBUTION_OF = {"PIL": "pillow", "ludus_copies_options": "ludus-copies", "pyspiel": "open-spiel", "zmq": "pyzmq"}
+DISTRIBUTION_OF = {
+    "PIL": "pillow",
+    "ludus_copies_options": "ludus-copies",
+    "pyspiel": "open-spiel",
+    "s2clientprotocol": "pys2clientprotocol",
+    "zmq": "pyzmq",
+}
 #: Requirements for components that a distribution refers to by name and never imports.
 REQUIRED_BY_NAME = {"ludus-bench": {"ludus-ratings"}, "ludus-probes": {"ludus-board"}}
 #: Imports within functions, for components that a user must configure first.

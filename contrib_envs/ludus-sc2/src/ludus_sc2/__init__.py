@@ -1,0 +1,1 @@
+"""StarCraft II through its API: Zerg against Zerg or against the built-in AI, with the interfaces of Arena."""

@@ -1,0 +1,1 @@
+"""A fake of the StarCraft II program."""
