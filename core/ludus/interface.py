@@ -35,6 +35,8 @@ __all__ = [
     "bind_role",
     "bind_spec",
     "faded_parts",
+    "has_own_act",
+    "is_stateless",
     "keeps_actions",
     "require_distinct",
     "stack",
@@ -198,6 +200,20 @@ def faded_parts(interface: Interface) -> frozenset[str]:
     if isinstance(interface, _Stack):
         return frozenset().union(*map(faded_parts, interface.interfaces))
     return frozenset(getattr(interface, "faded_parts", ()))
+
+
+def is_stateless(interface: Interface) -> bool:
+    """Return whether an interface, or every one of a stack, inherits `Identity.reset`, so that it keeps no state."""
+    if isinstance(interface, _Stack):
+        return all(map(is_stateless, interface.interfaces))
+    return type(interface).reset is Identity.reset
+
+
+def has_own_act(interface: Interface) -> bool:
+    """Return whether an interface, or one of a stack, has an `act` of its own."""
+    if isinstance(interface, _Stack):
+        return any(map(has_own_act, interface.interfaces))
+    return type(interface).act is not Identity.act
 
 
 def require_distinct(interfaces: Sequence[Interface]) -> None:

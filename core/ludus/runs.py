@@ -33,7 +33,9 @@ from ludus._run.context import RunContext
 from ludus._run.factories import make, make_agent, make_environment
 from ludus._run.metric_file import MetricReport, MetricTail, read_metrics
 from ludus._run.metrics import earlier_models, spread_evenly
+from ludus._run.trained_model import TrainedModel, load_trained_model
 from ludus._run.worker_factories import make_anchor_agent, make_model_agent
+from ludus._sampling.actors import PolicyAgent
 from ludus._sampling.evaluation import play_matches
 from ludus._seeding import match_seeds
 from ludus._store.database import DATABASE, wrap_database_errors
@@ -68,11 +70,13 @@ __all__ = [
     "MetricReport",
     "MetricTail",
     "ModelRecord",
+    "PolicyAgent",
     "PoolRecord",
     "ReturnOutcome",
     "Run",
     "RunLog",
     "Score",
+    "TrainedModel",
     "Verification",
     "change_pool",
     "change_share",
@@ -319,21 +323,44 @@ class Run(AbstractContextManager["Run"]):
             ConfigError: There is no such participant, it is a live player, or it plays another role.
             ModelError: The model cannot be loaded.
         """
-        spec, players = environment.spec, self.config.players
+        spec = environment.spec
         participant = self.participant(name, spec)
-        model = self._league.models.get(participant.name)
-        if model is None:
+        if participant.name not in self.models:
             return _scripted_agent(self, participant.name, spec, role)
-        if model.player not in players:
-            names = ", ".join(players)
-            raise ModelError(f"model {model.participant!r} belongs to no player of this run; there are {names}")
+        model = self._frozen_model(participant.name)
         if participant.role != role:
             raise ConfigError(f"{name} plays the role {participant.role}, so it cannot play {role}")
-        if model.participant in self.retired:
-            raise ModelError(f"the weights of {model.participant} were deleted (league.retention); name another model")
         weights = load_arrays(self.folder / "models", model.hash)
-        run, rows = RunContext(config=self.config, plugins=self.plugins, run_dir=self.folder), environment.num_matches
+        run, rows = self._context, environment.num_matches
         return make_model_agent(run, model.player, weights, spec=spec, rows=rows, deterministic=deterministic)
+
+    def trained_model(self, name: str, spec: EnvironmentSpec) -> TrainedModel:
+        """Load a frozen model with the components that its player decides through.
+
+        Args:
+            name: As for `resolve`.
+            spec: Specification of the environment.
+
+        Raises:
+            ConfigError: There is no such participant, or it is no frozen model.
+            ModelError: The model cannot be loaded.
+        """
+        participant = self.participant(name, spec).name
+        if participant not in self.models:
+            raise ConfigError(f"{name} is no frozen model; expected one, such as {next(iter(self.models), 'none yet')}")
+        return load_trained_model(self._context, self._frozen_model(participant), spec)
+
+    def _frozen_model(self, participant: str) -> ModelRecord:
+        model, players = self.models[participant], self.config.players
+        if model.player not in players:
+            raise ModelError(f"model {participant!r} belongs to no player of this run; there are {', '.join(players)}")
+        if participant in self.retired:
+            raise ModelError(f"the weights of {participant} were deleted (league.retention); name another model")
+        return model
+
+    @property
+    def _context(self) -> RunContext:
+        return RunContext(config=self.config, plugins=self.plugins, run_dir=self.folder)
 
 
 def kept_checkpoints(folder: str | Path) -> Mapping[str, Sequence[Checkpoint]]:

@@ -13,9 +13,11 @@ from attrs import frozen
 from ludus.algorithm import Algorithm, AlgorithmContext, Decision, GroupTrainer, Policy, Trainer, UpdateResult
 from ludus.environment import Role
 from ludus.errors import ContractError, LinkError, ModelError
+from ludus.export import ExportableAlgorithm
 from ludus.segment import Field, SegmentBatch
 from ludus.spaces import action_dtype, action_width, legal_actions
 from ludus.testing._errors import expect_type, rejects, require, require_array
+from ludus.testing._export import check_decision_module
 from ludus.testing._group import BreakingGroup, update_together
 from ludus.testing._synthetic import SyntheticRows, check_roles, synthetic_batch
 
@@ -218,6 +220,13 @@ def _check_weights(case: _Case) -> None:
     require(rejects(ModelError, trainer.load_weights, {}), "the trainer accepts weights without any array")
 
 
+def _check_decision_module(case: _Case) -> None:
+    if isinstance(case.algorithm, ExportableAlgorithm):
+        trainer, policy = case.make_pair(seed=3)
+        rows = SyntheticRows.draw(case.role, _ROWS, np.random.default_rng(7))
+        check_decision_module(case.algorithm, policy, trainer.weights(), rows)
+
+
 def _check_update(case: _Case) -> None:
     trainer, policy = case.make_pair()
     require(trainer.batch_decisions >= 1, "batch_decisions must be at least 1")
@@ -318,6 +327,7 @@ _CHECKS = (
     _check_acts_without_privileged,
     _check_acts_without_masks,
     _check_weights,
+    _check_decision_module,
     _check_update,
     _check_resume,
     _check_rejects_nan,

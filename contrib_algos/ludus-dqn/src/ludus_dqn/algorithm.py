@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import torch
-from ludus.algorithm import AlgorithmContext
+from ludus.algorithm import AlgorithmContext, Weights
 from ludus.errors import ContractError
+from ludus.export import ActionPart, DecisionModule
+from ludus.network import set_weights
 from ludus.segment import Field
 from ludus.spaces import label_sizes, real_sizes
 from ludus_minimax.reward import MINIMAX_FIELDS
 
 from ludus_dqn.config import DQNConfig
-from ludus_dqn.networks import QNetwork
+from ludus_dqn.networks import GreedyDecisions, QNetwork
 from ludus_dqn.policy import DQNPolicy
 from ludus_dqn.trainer import DQNTrainer
 
@@ -63,6 +65,13 @@ class DQN:
             torch.manual_seed(seed)
             model = self._make_model()
         return DQNTrainer(self._config, model.to(device), role=self._context.role, seed=seed)
+
+    def make_decision_module(self, weights: Weights) -> DecisionModule:
+        """Make the decision module of a model; see `ludus.export.ExportableAlgorithm`."""
+        model = self._make_model()
+        set_weights(model, weights)
+        part = ActionPart(kind="greedy", outputs=("q",), epsilon=float(model.epsilon))
+        return DecisionModule(module=GreedyDecisions(model).eval(), parts=(part,))
 
     def _make_model(self) -> QNetwork:
         return QNetwork(self._context, self._actions, dueling=self._config.dueling)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from ludus.algorithm import AlgorithmContext
 from ludus.errors import ContractError
+from ludus.export import MASKED
 from ludus.network import NetworkRequest, RecurrentNetwork
 from ludus.spaces import leaf_spaces
 from torch import Tensor, nn
@@ -47,3 +48,23 @@ class QNetwork(nn.Module):
         value = heads.get("value")
         q: Tensor = heads["q"]
         return q if value is None else dueling_q(value, q)
+
+
+class GreedyDecisions(nn.Module):
+    """Q(s, a) of all actions, masked, and the largest of them as the value; see `ludus.export`.
+
+    Args:
+        model: The network.
+    """
+
+    def __init__(self, model: QNetwork) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(
+        self, observation: dict[str, Tensor], action_mask: Tensor | None, state: dict[str, Tensor]
+    ) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+        """Return ``q [n, A]`` and ``value [n]``, and the empty state."""
+        assert action_mask is not None
+        q = torch.where(action_mask, self.model(observation), MASKED)
+        return {"q": q, "value": q.amax(dim=1)}, state

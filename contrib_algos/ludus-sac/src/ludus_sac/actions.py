@@ -10,6 +10,7 @@ from attrs import frozen
 from gymnasium import Space, spaces
 from ludus.environment import Role
 from ludus.errors import ContractError
+from ludus.export import MASKED, ActionPart
 from ludus.spaces import label_sizes, real_sizes
 from torch import Tensor
 
@@ -63,6 +64,18 @@ class ActionKind(Protocol):
 
     def expected(self, parameters: np.ndarray, mask: np.ndarray | None) -> tuple[np.ndarray | None, np.ndarray]:
         """Return the critics' action input ``[n, D]``, or None, and the weights ``[n, C]`` of the policy's value."""
+
+    @property
+    def part(self) -> ActionPart:
+        """Return how an action follows from the outputs of `name_parameters`."""
+
+    def name_parameters(self, parameters: Tensor, mask: Tensor | None) -> dict[str, Tensor]:
+        """Return ``parameters [n, P]`` by name, for exported models.
+
+        Args:
+            parameters: Outputs of the policy head.
+            mask: ``[n, A] bool``; None for continuous actions.
+        """
 
     def noise(self, rows: int, rng: np.random.Generator) -> Tensor | None:
         """Return the random numbers that `candidates` needs; None for discrete actions."""
@@ -135,6 +148,15 @@ class Discrete:
                 f"the environment must allow at least one"
             )
         return np.asarray(legal - legal.max(axis=1, keepdims=True))
+
+    @property
+    def part(self) -> ActionPart:
+        """Return one categorical label; see `ActionKind`."""
+        return ActionPart(kind="categorical", outputs=("logits/0",))
+
+    def name_parameters(self, parameters: Tensor, mask: Tensor | None) -> dict[str, Tensor]:
+        """Return the masked logits; see `ActionKind`."""
+        return {"logits/0": parameters if mask is None else torch.where(mask, parameters, MASKED)}
 
     def noise(self, rows: int, rng: np.random.Generator) -> None:
         """Return None; see `ActionKind`."""
@@ -218,6 +240,24 @@ class Continuous:
             raise ContractError(f"role {self._role}: the network's policy outputs are not finite")
         mean, log_std = np.split(parameters, 2, axis=1)
         return mean, log_std
+
+    @property
+    def part(self) -> ActionPart:
+        """Return all real numbers; see `ActionKind`."""
+        return ActionPart(
+            kind="tanh-normal",
+            outputs=("mean", "log_std"),
+            columns=len(self._low),
+            offset=self._centre.tolist(),
+            scale=self._half.tolist(),
+            low=self._low.tolist(),
+            high=self._high.tolist(),
+        )
+
+    def name_parameters(self, parameters: Tensor, mask: Tensor | None) -> dict[str, Tensor]:  # noqa: ARG002 - no labels
+        """Return means and log standard deviations; see `ActionKind`."""
+        mean, log_std = parameters.chunk(2, dim=1)
+        return {"mean": mean, "log_std": log_std.clamp(_LOG_STD_MIN, _LOG_STD_MAX)}
 
     def noise(self, rows: int, rng: np.random.Generator) -> Tensor:
         """Return standard normal numbers ``[rows, D] float32``; see `ActionKind`."""

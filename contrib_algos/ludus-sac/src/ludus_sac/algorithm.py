@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import torch
-from ludus.algorithm import AlgorithmContext
+from ludus.algorithm import AlgorithmContext, Weights
+from ludus.export import DecisionModule
+from ludus.network import set_weights
 from ludus.segment import Field
 
 from ludus_sac.actions import action_kind
 from ludus_sac.config import SACConfig
-from ludus_sac.networks import ActorCritics
+from ludus_sac.networks import ActorCritics, ActorDecisions
 from ludus_sac.policy import SACPolicy
 from ludus_sac.trainer import SACTrainer
 
@@ -61,6 +63,12 @@ class SAC:
             torch.manual_seed(seed)
             model = self._make_model()
         return SACTrainer(self._config, model.to(device), kind=self._kind, role=self._context.role, seed=seed)
+
+    def make_decision_module(self, weights: Weights) -> DecisionModule:
+        """Make the decision module of a model; see `ludus.export.ExportableAlgorithm`."""
+        model = self._make_model()
+        set_weights(model, weights)
+        return DecisionModule(module=ActorDecisions(model, self._kind).eval(), parts=(self._kind.part,))
 
     def _make_model(self) -> ActorCritics:
         return ActorCritics(self._context, self._kind, alpha=self._config.alpha)

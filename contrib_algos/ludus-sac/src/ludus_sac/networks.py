@@ -106,6 +106,29 @@ class ActorCritics(nn.Module):
         return parameters
 
 
+class ActorDecisions(nn.Module):
+    """The parameters of the actor's action distribution by name; see `ludus.export`.
+
+    Values are no outputs: they need both critics, and their actions.
+
+    Args:
+        model: Actor and critics.
+        kind: Kind of actions.
+    """
+
+    def __init__(self, model: ActorCritics, kind: ActionKind) -> None:
+        super().__init__()
+        self.actor = model.actor
+        self._name_parameters = kind.name_parameters
+
+    def forward(
+        self, observation: dict[str, Tensor], action_mask: Tensor | None, state: dict[str, Tensor]
+    ) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+        """Return ``logits/0 [n, A]``, or ``mean [n, D]`` and ``log_std [n, D]``, and the empty state."""
+        heads, _ = self.actor(observation, {}, {})
+        return self._name_parameters(heads["policy"], action_mask), state
+
+
 def _build_feedforward(context: AlgorithmContext, request: NetworkRequest) -> nn.Module:
     network = context.build_network(request)
     if isinstance(network, RecurrentNetwork):

@@ -44,7 +44,7 @@ def _as_dtype(values: np.ndarray, dtype: np.dtype[Any]) -> np.ndarray:
     if dtype.kind in "iu":
         limits = np.iinfo(dtype)
         values = np.clip(np.rint(values), limits.min, limits.max)
-    return np.asarray(values.astype(dtype))
+    return values.astype(dtype)
 
 
 #: Luminance of red, green and blue.
@@ -184,8 +184,8 @@ def _apply_weights(images: np.ndarray, vertical: np.ndarray, horizontal: np.ndar
     count, height, width, channels = images.shape
     rows = vertical @ images.reshape(count, height, width * channels).astype(np.float32)  # [n, h, W * C]
     lines = rows.reshape(-1, width, channels).swapaxes(1, 2).reshape(-1, width)  # [n * h * C, W]
-    resized = (lines @ horizontal.T).reshape(count, -1, channels, horizontal.shape[0])
-    return np.asarray(resized.swapaxes(2, 3))
+    resized: np.ndarray = (lines @ horizontal.T).reshape(count, -1, channels, horizontal.shape[0])
+    return resized.swapaxes(2, 3)  # [n, h, w, C]
 
 
 @define

@@ -121,7 +121,8 @@ class _Scale:
 
     def apply(self, leaf: np.ndarray) -> np.ndarray:
         scaled = (leaf.astype(np.float32) - self.first) * self.factor + self.offset
-        return np.asarray(np.clip(scaled, self.low, self.high), np.float32)
+        limited: np.ndarray = np.clip(scaled, self.low, self.high)
+        return limited
 
     @classmethod
     def for_leaf(cls, leaf: spaces.Box, low: float, high: float) -> _Scale:

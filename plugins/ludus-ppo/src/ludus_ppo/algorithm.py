@@ -6,13 +6,16 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 import torch
-from ludus.algorithm import AlgorithmContext
+from ludus.algorithm import AlgorithmContext, Weights
 from ludus.errors import ContractError
+from ludus.export import DecisionModule
+from ludus.network import set_weights
 from ludus.segment import Field
 from torch import nn
 
 from ludus_ppo.config import PPOConfig
 from ludus_ppo.distributions import distribution_for
+from ludus_ppo.export import PPODecisions
 from ludus_ppo.loss_terms import LossTerm
 from ludus_ppo.networks import ActorCritic
 from ludus_ppo.policy import PPOPolicy
@@ -77,6 +80,18 @@ class PPO:
                 term.to(device)
         return self._trainer(
             self._config, model.to(device), distribution=self._distribution, seed=seed, loss_terms=loss_terms
+        )
+
+    def make_decision_module(self, weights: Weights) -> DecisionModule:
+        """Make the decision module of a model; see `ludus.export.ExportableAlgorithm`."""
+        model = self._make_model()
+        set_weights(model, weights)
+        module = PPODecisions(model, self._context.role)
+        start = {} if model.recurrent is None else model.recurrent.initial_state(1)
+        return DecisionModule(
+            module=module.eval(),
+            parts=module.parts,
+            initial_state={name: leaf.detach().numpy() for name, leaf in start.items()},
         )
 
     def make_loss_terms(self) -> Mapping[str, LossTerm]:

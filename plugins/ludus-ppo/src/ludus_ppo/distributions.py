@@ -232,9 +232,7 @@ class Gaussian:
         assert box is not None
         self._role, self._sizes = role.name, real_sizes(role.action_space)
         self._low, self._high = box.low.astype(np.float32), box.high.astype(np.float32)
-        bounded = np.isfinite(self._low) & np.isfinite(self._high)
-        low, high = np.where(bounded, self._low, -1), np.where(bounded, self._high, 1)
-        self._centre, self._half = (low / 2 + high / 2).astype(np.float32), (high / 2 - low / 2).astype(np.float32)
+        self._centre, self._half = real_scale(box)
         self._starts = np.cumsum(self._sizes) - self._sizes
         self.log_std_size = int(box.shape[0])
         self.head_sizes: Mapping[str, int] = {head: self.log_std_size}
@@ -289,6 +287,14 @@ class Gaussian:
 
     def check(self, action: Tensor, mask: Tensor) -> None:
         """Return without a check: masks do not apply."""
+
+
+def real_scale(box: spaces.Box) -> tuple[np.ndarray, np.ndarray]:
+    """Return centre and half width of a Box, each ``[D] float32``: 0 and 1 where a bound is infinite."""
+    low, high = box.low.astype(np.float32), box.high.astype(np.float32)
+    bounded = np.isfinite(low) & np.isfinite(high)
+    low, high = np.where(bounded, low, -1), np.where(bounded, high, 1)
+    return (low / 2 + high / 2).astype(np.float32), (high / 2 - low / 2).astype(np.float32)
 
 
 class Hybrid:

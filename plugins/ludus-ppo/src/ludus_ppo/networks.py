@@ -75,9 +75,13 @@ class ActorCritic(nn.Module):
             heads, _ = self.network(observation, privileged, {})
         else:
             heads = unrolled.heads(self.network, observation, privileged)
+        return self.join_heads(heads)
+
+    def join_heads(self, heads: dict[str, Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
+        """Return distribution parameters ``[n, P] float32`` and values ``[n] float32`` from heads ``[n, size]``."""
         parts = [heads[name] for name in self._policy_heads]
         if self.log_std is not None:
-            parts.append(self.log_std.expand(len(parts[0]), -1))
+            parts.append(self.log_std.expand(parts[0].shape[0], -1))  # exporters trace the number of rows
         parameters = torch.cat(parts, dim=1) if len(parts) > 1 else parts[0]
         values = {name: heads[name].squeeze(1) for name in self._values if name in heads}
         if self.value_scale is not None:

@@ -1,0 +1,1 @@
+"""Models of ludus as ONNX files: the command ``ludus export``."""
