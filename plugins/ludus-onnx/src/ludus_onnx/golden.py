@@ -16,7 +16,8 @@ from ludus.lineup import make_agents, make_lineup
 from ludus.runs import PolicyAgent, Run, TrainedModel, play_matches
 from ludus.spaces import label_sizes, leaf_spaces
 
-from ludus_onnx.flat_module import Arrays
+from ludus_onnx.comparison import TOLERANCE, output_scales
+from ludus_onnx.flat_module import Arrays, Exportable
 
 MATCHES = 8  # played at once
 _MAX_ROUNDS = 50  # of such matches, in games with few decisions
@@ -176,6 +177,16 @@ def _random_masks(sizes: Sequence[int], rows: int, rng: np.random.Generator) -> 
         mask[np.arange(rows), rng.integers(size, size=rows)] = True
         masks.append(mask)
     return np.concatenate(masks, axis=1)
+
+
+def golden_values(exportable: Exportable) -> dict[str, Any]:
+    """Return the golden vectors of a module as JSON values, with the errors that are allowed."""
+    return {
+        "tolerance": TOLERANCE,
+        "scales": output_scales(exportable.outputs),
+        "inputs": encode_arrays(exportable.inputs),
+        "outputs": encode_arrays(exportable.outputs),
+    }
 
 
 def encode_arrays(arrays: Arrays) -> dict[str, dict[str, Any]]:

@@ -18,11 +18,10 @@ from ludus.records import ModelRecord
 from ludus.runs import Run, TrainedModel
 
 from ludus_onnx.card import CARD_FILE, GOLDEN_FILE, MODEL_FILE, CardContext, make_card
-from ludus_onnx.comparison import TOLERANCE, output_scales
 from ludus_onnx.conversion import DEFAULT_OPSET, EXPORTERS, convert
 from ludus_onnx.flat_module import DECISION_GROUPS, Arrays, Exportable, FlatModule, make_exportable
 from ludus_onnx.folding import FoldedDecisions, count_foldable, observe_rows
-from ludus_onnx.golden import MATCHES, encode_arrays, play_rows, role_behind, sample_rows
+from ludus_onnx.golden import MATCHES, golden_values, play_rows, role_behind, sample_rows
 
 GOLDEN_ROWS = 100
 
@@ -92,12 +91,7 @@ def export_model(run: Run, name: str, folder: Path, options: ExportOptions) -> d
         golden_source=options.golden_source,
     )
     card = make_card(context, exportable, converted)
-    golden = {
-        "tolerance": TOLERANCE,
-        "scales": output_scales(exportable.outputs),
-        "inputs": encode_arrays(exportable.inputs),
-        "outputs": encode_arrays(exportable.outputs),
-    }
+    golden = golden_values(exportable)
     _write_folder(folder, {MODEL_FILE: converted.data, GOLDEN_FILE: _encode(golden), CARD_FILE: _encode(card)})
     return card
 
