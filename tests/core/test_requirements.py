@@ -24,7 +24,7 @@ DISTRIBUTION_OF = {
     "zmq": "pyzmq",
 }
 #: Requirements for components that a distribution refers to by name and never imports.
-REQUIRED_BY_NAME = {"ludus-bench": {"ludus-ratings"}, "ludus-probes": {"ludus-board"}}
+REQUIRED_BY_NAME = {"ludus-bench": {"ludus-ratings"}, "ludus-onnx": {"onnxscript"}, "ludus-probes": {"ludus-board"}}
 #: Imports within functions, for components that a user must configure first.
 IMPORTED_ON_DEMAND = {"ludus-bench": {"ludus-pettingzoo"}}
 
