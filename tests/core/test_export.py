@@ -11,7 +11,7 @@ from ludus import ContractError
 from ludus.algorithm import AlgorithmContext
 from ludus.environment import Role
 from ludus.export import ActionPart, DecisionModule, most_likely_actions
-from ludus.interface import Identity, changes_actions, is_stateless, stack
+from ludus.interface import Identity, has_own_act, is_stateless, stack
 from ludus.testing import check_algorithm
 from ludus_ppo.algorithm import PPO
 from ludus_ppo.config import PPOConfig
@@ -123,5 +123,5 @@ def test_kinds_of_interfaces():
     """A stack has state or changes actions if one of its interfaces does."""
     assert is_stateless(stack(Identity(), Acting()))
     assert not is_stateless(stack(Identity(), Stateful()))
-    assert changes_actions(stack(Acting(), Identity()))
-    assert not changes_actions(stack(Identity(), Stateful()))
+    assert has_own_act(stack(Acting(), Identity()))
+    assert not has_own_act(stack(Identity(), Stateful()))

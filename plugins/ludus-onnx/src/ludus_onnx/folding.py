@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import torch
 from ludus.environment import Role
-from ludus.interface import Interface, SeatView, changes_actions, is_stateless
+from ludus.interface import Interface, SeatView, has_own_act, is_stateless
 from torch import Tensor, nn
 
 from ludus_onnx.flat_module import Arrays
@@ -94,7 +94,7 @@ def count_foldable(raw_role: Role, interfaces: Sequence[Interface]) -> int:
     for place in reversed(range(len(interfaces))):
         role = role_behind(raw_role, interfaces[:place])
         interface = interfaces[place]
-        if changes_actions(interface) or not is_stateless(interface) or not _is_traceable(interface, role):
+        if has_own_act(interface) or not is_stateless(interface) or not _is_traceable(interface, role):
             break
         count += 1
     return count

@@ -13,7 +13,7 @@ import numpy as np
 from attrs import frozen
 from ludus.errors import ConfigError, ModelError
 from ludus.export import DecisionModule, ExportableAlgorithm
-from ludus.interface import Interface, bind_role, changes_actions, stack
+from ludus.interface import Interface, bind_role, has_own_act, stack
 from ludus.records import ModelRecord
 from ludus.runs import Run, TrainedModel
 
@@ -85,7 +85,7 @@ def export_model(run: Run, name: str, folder: Path, options: ExportOptions) -> d
         decisions=decisions,
         environment=environment.spec.name,
         folded=folded,
-        changes_actions=tuple(map(changes_actions, interfaces)),
+        changes_actions=tuple(map(has_own_act, interfaces)),
         parents=tuple(_ancestors(run, model.record)),
         license=options.license,
         golden_source=options.golden_source,
