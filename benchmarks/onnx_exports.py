@@ -1,29 +1,43 @@
 """Export every shipped kind of network by both exporters of torch in several opsets, and print the errors as a table.
 
-Run ``python benchmarks/onnx_exports.py [--opsets 15 18 20] [--only NAME]``. The networks have random weights and read
-rows that are drawn from the observation spaces of the games. An entry is the largest error of ONNX Runtime, as a share
-of the scale of an output, with the CPU time of the export; or the number of the note with the reason of a refusal.
+Run ``python benchmarks/onnx_exports.py [--opsets 15 18 20] [--only NAME] [--speed]``. The networks have random weights
+and read rows that are drawn from the observation spaces of the games. An entry is the largest error of ONNX Runtime, as
+a share of the scale of an output, with the CPU time of the export; or the number of the note with the reason of a
+refusal.
+
+With ``--speed`` it prints thousands of decisions per second of CPU time instead, on one thread: of torch, of the
+runtime ``lean`` and of ONNX Runtime, in turns.
 """
 
 from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
+from functools import partial
 from typing import Any
 
+import numpy as np
+import torch
 from attrs import field, frozen
 from ludus import load_plugins
 from ludus.algorithm import AlgorithmContext
 from ludus.errors import ModelError
 from ludus.export import ExportableAlgorithm
+from ludus.inference import Eager
 from ludus.installed import open_game
+from ludus.network import NetworkRequest
+from ludus_inference.lean import Lean
+from ludus_onnx.comparison import make_session
 from ludus_onnx.conversion import EXPORTERS, convert
 from ludus_onnx.flat_module import DECISION_GROUPS, Exportable, make_exportable
 from ludus_onnx.golden import sample_rows
+from torch import nn
 
 ROWS = 100
+SIZES = (1, 16, 64, 256)
+TURNS = 40
 
 
 @frozen(kw_only=True)
@@ -75,9 +89,24 @@ CASES = {
 }
 
 
-def make_case(case: Case) -> Exportable:
-    """Return the decision module of a case with its rows."""
-    plugins = load_plugins()
+@frozen
+class Prepared:
+    """A case with weights.
+
+    Attributes:
+        exportable: The decision module with its rows.
+        network: Network of the policy.
+        request: Request that it was made for.
+    """
+
+    exportable: Exportable
+    network: nn.Module
+    request: NetworkRequest
+
+
+def make_case(case: Case) -> Prepared:
+    """Return a case with random weights."""
+    plugins, made = load_plugins(), []
 
     def make(kind: str, name: str, options: Mapping[str, Any], **context: Any) -> Any:
         component = plugins.components(kind)[name]
@@ -88,14 +117,18 @@ def make_case(case: Case) -> Exportable:
     with closing(game.make_environment(1)) as environment:
         spec = environment.spec
     role = spec.role(case.role or spec.roles[0].name)
-    context = AlgorithmContext(
-        role=role, build_network=lambda request: make("network", case.network, case.options, request=request)
-    )
+
+    def build_network(request: NetworkRequest) -> nn.Module:
+        made.append((make("network", case.network, case.options, request=request), request))
+        network: nn.Module = made[-1][0]
+        return network
+
+    context = AlgorithmContext(role=role, build_network=build_network)
     algorithm = make("algorithm", case.algorithm, case.algorithm_options, context=context)
     assert isinstance(algorithm, ExportableAlgorithm)
     decisions = algorithm.make_decision_module(algorithm.make_trainer(seed=1).weights())
     rows = sample_rows(role, decisions.initial_state, size=ROWS, seed=1)
-    return make_exportable(decisions.module, DECISION_GROUPS, rows)
+    return Prepared(make_exportable(decisions.module, DECISION_GROUPS, rows), *made[-1])
 
 
 def export_case(exportable: Exportable, exporter: str, opset: int) -> str:
@@ -115,7 +148,7 @@ def print_table(names: Sequence[str], opsets: Sequence[int]) -> None:
     print("|---" * (len(columns) + 1) + "|", flush=True)
     notes: list[str] = []
     for name in names:
-        exportable = make_case(CASES[name])
+        exportable = make_case(CASES[name]).exportable
         entries = []
         for column in columns:
             text = export_case(exportable, *column)
@@ -128,13 +161,52 @@ def print_table(names: Sequence[str], opsets: Sequence[int]) -> None:
         print(f"\n[{number}] {note}")
 
 
+def print_speed(names: Sequence[str]) -> None:
+    """Print thousands of decisions per second of CPU time for every case, runtime and number of rows."""
+    torch.set_num_threads(1)
+    print("| network | rows | torch | lean | ONNX Runtime |\n|---|---|---|---|---|", flush=True)
+    for name in names:
+        prepared = make_case(CASES[name])
+        session = make_session(convert(prepared.exportable).data)
+        eager, lean = Eager(prepared.network, prepared.request), Lean(prepared.network, prepared.request)
+        for rows in SIZES:
+            inputs = {key: np.resize(leaf, (rows, *leaf.shape[1:])) for key, leaf in prepared.exportable.inputs.items()}
+            leaves = {
+                group: {key.partition("/")[2]: leaf for key, leaf in inputs.items() if key.startswith(f"{group}/")}
+                for group in ("observation", "state")
+            }
+            calls = [
+                partial(runtime.run, leaves["observation"], privileged={}, state=leaves["state"])
+                for runtime in (eager, lean)
+            ]
+            seconds = time_calls([*calls, partial(session.run, None, inputs)])
+            rates = " | ".join(f"{rows / second / 1000:.1f}" for second in seconds)
+            print(f"| {name} | {rows} | {rates} |", flush=True)
+
+
+def time_calls(calls: Sequence[Callable[[], object]]) -> list[float]:
+    """Return the shortest CPU time of each call, in seconds, measured in turns."""
+    best = [float("inf")] * len(calls)
+    for _ in range(TURNS):
+        for index, call in enumerate(calls):
+            start = time.process_time()
+            call()
+            best[index] = min(best[index], time.process_time() - start)
+    return best
+
+
 def main() -> None:
     """Parse the command line and print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--opsets", type=int, nargs="+", default=[15, 18, 20], help="opsets to write")
     parser.add_argument("--only", choices=CASES, action="append", help="a network; may be repeated")
+    parser.add_argument("--speed", action="store_true", help="measure decisions per second instead")
     arguments = parser.parse_args()
-    print_table(arguments.only or list(CASES), arguments.opsets)
+    names = arguments.only or list(CASES)
+    if arguments.speed:
+        print_speed(names)
+    else:
+        print_table(names, arguments.opsets)
 
 
 if __name__ == "__main__":

@@ -107,7 +107,9 @@ def most_likely_actions(parts: Sequence[ActionPart], outputs: Mapping[str, np.nd
 
 def _most_likely(part: ActionPart, first: np.ndarray) -> np.ndarray:
     if part.kind in ("categorical", "greedy"):
-        return first.argmax(axis=1)[:, None]
+        chosen: np.ndarray = first.argmax(axis=1)[:, None]
+        return chosen
     squashed = np.tanh(first) if part.kind == "tanh-normal" else first
     offset, scale, low, high = (np.asarray(end, np.float32) for end in (part.offset, part.scale, part.low, part.high))
-    return np.clip(offset + scale * squashed, low, high)
+    limited: np.ndarray = np.clip(offset + scale * squashed, low, high)
+    return limited

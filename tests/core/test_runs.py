@@ -441,3 +441,25 @@ def test_damage_found_by_a_search(folder):
     edit(folder, "UPDATE fixtures SET seats = '3'")
     with RunLog(folder) as log, pytest.raises(StoreError, match="not a sound league database"):
         list(log.search(FixtureSearch(), before=9, depth=9))
+
+
+def test_trained_model_has_what_its_player_decides_through(run):
+    """Record, role and interfaces are those of the run, and its policy loads its weights."""
+    with closing(run.make_environment(1)) as environment:
+        model = run.trained_model("main@1", environment.spec)
+    assert model.record == run.models["main@1"]
+    assert model.raw_role == environment.spec.role("player")
+    assert [name for name, _ in model.interfaces] == [table.name for table in run.config.players["main"].interfaces]
+    assert len(model.make_interfaces()) == len(model.interfaces)
+    policy = model.algorithm.make_policy()
+    policy.load(model.weights)
+
+
+@pytest.mark.parametrize("name", ["random", "main@live"])
+def test_only_frozen_models_are_trained_models(run, name):
+    """Anchors have no weights, and those of live players are not stored."""
+    with (
+        closing(run.make_environment(1)) as environment,
+        pytest.raises(ConfigError, match=f"{name} is no frozen model"),
+    ):
+        run.trained_model(name, environment.spec)
