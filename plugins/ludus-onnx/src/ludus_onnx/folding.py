@@ -103,12 +103,12 @@ def count_foldable(raw_role: Role, interfaces: Sequence[Interface]) -> int:
 def _is_traceable(interface: Interface, role: Role) -> bool:
     """Return whether an interface computes the same by torch on rows of its spaces."""
     rows = sample_rows(role, {}, size=_CHECKED_ROWS, seed=0)
-    expected = observe_rows([interface], rows)
     leaves = {name.removeprefix(_OBSERVATION): torch.from_numpy(leaf) for name, leaf in rows.items()}
     mask = leaves.pop("action_mask", None)
     try:
+        expected = observe_rows([interface], rows)
         observation, mask = trace_interfaces([interface], leaves, mask)
-    except Exception:  # noqa: BLE001 - code of interfaces may fail in any way on these arrays
+    except Exception:  # noqa: BLE001 - code of interfaces may fail in any way on these arrays and rows
         return False
     found = {_OBSERVATION + name: leaf.numpy() for name, leaf in observation.items()}
     if mask is not None:
