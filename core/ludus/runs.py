@@ -8,8 +8,8 @@
         environment = run.make_environment(1)
         agent = run.agent("main_agent@latest", "player", environment=environment)
 
-Only `change_pool`, `change_share`, `repair_files` and `request_release` write. torch is imported when an agent is made of
-a model.
+Only `change_pool`, `change_share`, `repair_files` and `request_release` write. torch is imported when an agent of a
+model is made.
 """
 
 from __future__ import annotations
@@ -330,16 +330,11 @@ class Run(AbstractContextManager["Run"]):
         model = self._frozen_model(participant.name)
         if participant.role != role:
             raise ConfigError(f"{name} plays the role {participant.role}, so it cannot play {role}")
-        weights = load_arrays(self.folder / "models", model.hash)
-        run, rows = self._context, environment.num_matches
-        return make_model_agent(run, model.player, weights, spec=spec, rows=rows, deterministic=deterministic)
+        weights, rows = load_arrays(self.folder / "models", model.hash), environment.num_matches
+        return make_model_agent(self._context, model.player, weights, spec=spec, rows=rows, deterministic=deterministic)
 
     def trained_model(self, name: str, spec: EnvironmentSpec) -> TrainedModel:
-        """Load a frozen model with the components that its player decides through.
-
-        Args:
-            name: As for `resolve`.
-            spec: Specification of the environment.
+        """Load a frozen model, named as for `resolve`, with the components that its player decides through.
 
         Raises:
             ConfigError: There is no such participant, or it is no frozen model.
