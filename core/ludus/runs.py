@@ -330,8 +330,9 @@ class Run(AbstractContextManager["Run"]):
         model = self._frozen_model(participant.name)
         if participant.role != role:
             raise ConfigError(f"{name} plays the role {participant.role}, so it cannot play {role}")
-        weights, rows = load_arrays(self.folder / "models", model.hash), environment.num_matches
-        return make_model_agent(self._context, model.player, weights, spec=spec, rows=rows, deterministic=deterministic)
+        run, weights = _context(self), load_arrays(self.folder / "models", model.hash)
+        rows = environment.num_matches
+        return make_model_agent(run, model.player, weights, spec=spec, rows=rows, deterministic=deterministic)
 
     def trained_model(self, name: str, spec: EnvironmentSpec) -> TrainedModel:
         """Load a frozen model, named as for `resolve`, with the components that its player decides through.
@@ -343,7 +344,7 @@ class Run(AbstractContextManager["Run"]):
         participant = self.participant(name, spec).name
         if participant not in self.models:
             raise ConfigError(f"{name} is no frozen model; expected one, such as {next(iter(self.models), 'none yet')}")
-        return load_trained_model(self._context, self._frozen_model(participant), spec)
+        return load_trained_model(_context(self), self._frozen_model(participant), spec)
 
     def _frozen_model(self, participant: str) -> ModelRecord:
         model, players = self.models[participant], self.config.players
@@ -352,10 +353,6 @@ class Run(AbstractContextManager["Run"]):
         if participant in self.retired:
             raise ModelError(f"the weights of {participant} were deleted (league.retention); name another model")
         return model
-
-    @property
-    def _context(self) -> RunContext:
-        return RunContext(config=self.config, plugins=self.plugins, run_dir=self.folder)
 
 
 def kept_checkpoints(folder: str | Path) -> Mapping[str, Sequence[Checkpoint]]:
@@ -389,6 +386,10 @@ def verify_database(run: Run, *, go_on: bool = False) -> Verification:
     if go_on and verification.point is not None:
         verification.point.save(run.folder)
     return verification
+
+
+def _context(run: Run) -> RunContext:
+    return RunContext(config=run.config, plugins=run.plugins, run_dir=run.folder)
 
 
 def _scripted_agent(run: Run, name: str, spec: EnvironmentSpec, role: str) -> Agent:
