@@ -222,3 +222,12 @@ def test_a_share_that_cannot_be_set(running, change, problem, caplog):
     running.coordinator.flush()
     assert shares(running.run_dir) == {"main": 1.0}
     assert problem in caplog.text
+
+
+def test_a_share_before_the_first_match(tmp_path):
+    """There is no state that a resumed run would take it from."""
+    with Store.create(tmp_path, {}) as store:
+        League(store, players={"main": ("player", None)}, anchors=(), seats=())
+        store.commit()
+    with pytest.raises(StoreError, match="the run has assigned no match yet; set the share in its run"):
+        change_share(tmp_path, Share(player="main", share=2.0))

@@ -122,6 +122,8 @@ def share_problem(league: League, change: Share) -> str:
     """Return why a share cannot be set; empty if it can."""
     if change.player not in league.players:
         return f"there is no player {change.player!r}; the players are {', '.join(league.players)}"
+    if MatchmakingState.load(league.store).rng is None:
+        return "the run has assigned no match yet; set the share in its run.toml"
     others = sum(view.share for name, view in league.players.items() if name != change.player)
     if not change.share and not others:
         return f"{change.player} is the only player that trains; stop the run to pause it"

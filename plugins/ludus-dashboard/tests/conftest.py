@@ -7,6 +7,7 @@ import json
 import numpy as np
 import pytest
 from ludus._league.league import League
+from ludus._league.matchmaking_state import MatchmakingState
 from ludus._store.model_files import save_arrays
 from ludus._store.store import Store
 from ludus.environment import Scenario, Seat
@@ -28,6 +29,7 @@ class WrittenRun:
         self.folder = folder
         self.store = Store.create(folder, {"seed": 1, "environment": "a-game"})
         self.league = League(self.store, players=players, anchors=anchors, seats=seats, ratings=EloTable)
+        MatchmakingState(rng=np.random.default_rng(1).bit_generator.state).save(self.store)
         (folder / "run.toml").write_text(TOML)
 
     def freeze(self, player, **manifest):

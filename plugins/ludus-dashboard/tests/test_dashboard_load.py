@@ -92,6 +92,7 @@ def test_the_mix_is_counted_in_parts(long_run, browse, monkeypatch):
     """Several snapshots read the log, each for a limited time, and the sums are complete in the end."""
     monkeypatch.setattr("ludus_dashboard.reader._FIRST_COUNTING_S", 0.0)
     monkeypatch.setattr("ludus_dashboard.reader._COUNTING_S", 0.02)
+    monkeypatch.setattr("ludus_dashboard.reader._CATCH_UP_S", 0.0)
     reader = RunReader(long_run.folder)
     versions, snapshot = 1, reader.snapshot()
     assert not snapshot.is_complete

@@ -210,12 +210,12 @@ def test_matches_are_paged_newest_first(get):
     """A page ends within a fixture, and the next one continues there."""
     text = get("/matches")
     first = [row[0] for row in rows(text)[1:]]
-    assert first == ["4/1", "4/0", *(f"3/{number}" for number in range(59, 11, -1))]
+    assert first == ["4.1", "4.0", *(f"3.{number}" for number in range(59, 11, -1))]
     (before,) = re.findall(r'name="before" value="([^"]*)"', text)
     rest = get(f"/matches?before={before}")
     assert [row[0] for row in rows(rest)[1:]] == [
-        *(f"3/{number}" for number in range(11, -1, -1)),
-        *(f"{fixture}/{number}" for fixture in (2, 1) for number in (3, 2, 1, 0)),
+        *(f"3.{number}" for number in range(11, -1, -1)),
+        *(f"{fixture}.{number}" for fixture in (2, 1) for number in (3, 2, 1, 0)),
     ]
     assert 'name="before"' not in rest
 
@@ -223,15 +223,15 @@ def test_matches_are_paged_newest_first(get):
 @pytest.mark.parametrize(
     ("query", "found"),
     [
-        ("a=random&kind=eval", ["2/3", "2/2", "2/1", "2/0", "1/3", "1/2", "1/1", "1/0"]),
-        ("a=main@2&outcome=lost", ["2/2"]),
-        ("a=main@1&outcome=drew", ["1/3"]),
-        ("a=main&b=idle", ["4/1", "4/0"]),
-        ("a=main&b=idle&outcome=won", ["4/1"]),
-        ("reason=ANCHORS", ["4/1", "4/0"]),
+        ("a=random&kind=eval", ["2.3", "2.2", "2.1", "2.0", "1.3", "1.2", "1.1", "1.0"]),
+        ("a=main@2&outcome=lost", ["2.2"]),
+        ("a=main@1&outcome=drew", ["1.3"]),
+        ("a=main&b=idle", ["4.1", "4.0"]),
+        ("a=main&b=idle&outcome=won", ["4.1"]),
+        ("reason=ANCHORS", ["4.1", "4.0"]),
         ("scenario=late&a=main@1&outcome=won", []),
         ("a=main@9", []),
-        ("before=2.2", ["2/1", "2/0", "1/3", "1/2", "1/1", "1/0"]),
+        ("before=2.2", ["2.1", "2.0", "1.3", "1.2", "1.1", "1.0"]),
         ("before=1.0", []),
     ],
 )

@@ -63,6 +63,10 @@ class Access:
         bearer = request.headers.get("authorization", "").removeprefix("Bearer ")
         return not self.token or self.is_token(request.cookies.get(self.cookie, "")) or self.is_token(bearer)
 
+    def is_own_form(self, fields: Mapping[str, str]) -> bool:
+        """Return whether the fields of a form have the secret of this server's pages."""
+        return secrets.compare_digest(fields.get("csrf", "").encode(), self.csrf.encode())
+
     def is_same_origin(self, request: Request) -> bool:
         """Return whether a request comes from a page of this server, as far as the browser states it."""
         origin = request.headers.get("origin")

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from anyio.to_thread import run_sync
 from attrs import define, field
 from ludus.errors import LudusError
 from starlette.applications import Starlette
@@ -17,7 +18,8 @@ from starlette.responses import HTMLResponse, Response, StreamingResponse
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from ludus_dashboard.access import Access, Guard
+from ludus_dashboard.access import Access, Guard, read_form
+from ludus_dashboard.actions import ACTIONS, Action
 from ludus_dashboard.charts import metric_chart
 from ludus_dashboard.events import Broadcast, TooManyClients
 from ludus_dashboard.folders import find_runs, summarize
@@ -48,6 +50,7 @@ def make_app(runs_dir: Path, *, access: Access, allow_actions: bool = False) -> 
         Route("/runs/{run}/events", views.events),
         Route("/runs/{run}/models/{model}", views.model),
         Route("/runs/{run}/{page}", views.page),
+        *(_action_routes(views) if allow_actions else ()),
         Mount("/static", StaticFiles(packages=[("ludus_dashboard", "static")])),
     ]
     handlers: dict[Any, Any] = {LudusError: _show_error, OSError: _show_error, HTTPException: _show_status}
@@ -58,6 +61,11 @@ def make_app(runs_dir: Path, *, access: Access, allow_actions: bool = False) -> 
     )
     app.router.redirect_slashes = False  # an address is right or wrong
     return app
+
+
+def _action_routes(views: _Views) -> list[Route]:
+    address = "/runs/{run}/actions/{action}"
+    return [Route(address, views.confirm, methods=["GET"]), Route(address, views.act, methods=["POST"])]
 
 
 @define
@@ -137,6 +145,30 @@ class _Views:
             raise HTTPException(503, "too many clients wait for this run") from None
         return StreamingResponse(events, media_type="text/event-stream")
 
+    def confirm(self, request: Request) -> Response:
+        """Show what an action will do, and its form."""
+        folder, (name, action) = self._folder(request), _action(request)
+        snapshot = self._readers.get(folder).snapshot()
+        layout = {**self._layout(snapshot, folder, "actions", request), "title": action.title}
+        fields = action.fields(snapshot.run, dict(request.query_params))
+        form = render("confirm.html", **layout, name=name, action=action, fields=fields, csrf=self._access.csrf)
+        return HTMLResponse(form)
+
+    async def act(self, request: Request) -> Response:
+        """Make the change of a form that was shown before."""
+        folder, (_, action) = self._folder(request), _action(request)
+        values = await read_form(request)
+        if not self._access.is_own_form(values):
+            raise HTTPException(403, "the form is too old or from elsewhere; load it again")
+        status = 200
+        try:
+            text = await run_sync(action.perform, folder, values)
+        except LudusError as error:
+            text, status = str(error), 400
+        self._readers.get(folder).expire()
+        title = action.title if status == 200 else f"{action.title}: not done"
+        return HTMLResponse(render("message.html", title=title, text=text, back=folder.name), status)
+
     def _layout(self, snapshot: Snapshot, folder: Path, page: str, request: Request) -> Mapping[str, Any]:
         """Return the values that all pages of a run share."""
         return {
@@ -150,6 +182,18 @@ class _Views:
             "is_live": page in _LIVE or page == "models",
             "allow_actions": self._allow_actions,
         }
+
+
+def _action(request: Request) -> tuple[str, Action]:
+    """Return the action that an address names.
+
+    Raises:
+        HTTPException: There is none of this name.
+    """
+    name = request.path_params["action"]
+    if name not in ACTIONS:
+        raise HTTPException(404, "there is no such action")
+    return name, ACTIONS[name]
 
 
 def _address(request: Request) -> str:

@@ -20,9 +20,10 @@ from ludus_dashboard.opponents import OpponentCounts
 __all__ = ["Readers", "RunReader", "Snapshot"]
 
 _INTERVAL_S = 2.0  # between two snapshots
+_CATCH_UP_S = 0.2  # while the last one has not reached the end of the log
 _MAX_LOAD = 0.1  # maximum share of the time that snapshots take
 _FIRST_COUNTING_S = 0.2  # of the first snapshot, for the mix of opponents
-_COUNTING_S = 1.0  # of later ones
+_COUNTING_S = 0.4  # of later ones
 _MAX_PAGES = 128  # that a snapshot keeps
 _MAX_READERS = 32
 _FILES = ("league.sqlite", "league.sqlite-wal", "metrics.jsonl", "lock")
@@ -122,7 +123,7 @@ class RunReader:
         if self._snapshot is None or started_s >= self._due_s:
             self._snapshot = self._refresh(self._snapshot)
             seconds = time.monotonic() - started_s
-            pause_s = max(_INTERVAL_S, seconds / _MAX_LOAD) if self._snapshot.is_complete else 0.0
+            pause_s = max(_INTERVAL_S, seconds / _MAX_LOAD) if self._snapshot.is_complete else _CATCH_UP_S
             self._due_s = started_s + seconds + pause_s
         return self._snapshot
 
