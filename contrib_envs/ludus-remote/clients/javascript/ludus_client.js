@@ -316,6 +316,7 @@ async function open(url, opened, received, closed) {
     socket.onopen = () => opened(send, () => socket.close());
     socket.onmessage = ({ data }) => received(new Uint8Array(data));
     socket.onclose = closed;
+    socket.onerror = closed; // Node reports a refused connection in this way only
     return;
   }
   const { connect } = await import("node:net");
