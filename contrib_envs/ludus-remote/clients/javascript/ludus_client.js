@@ -57,47 +57,79 @@ const FORMATS = {
   0xdc: ["list", "Uint16", 2], 0xdd: ["list", "Uint32", 4], 0xde: ["map", "Uint16", 2], 0xdf: ["map", "Uint32", 4],
 };
 
+for (const format of Object.values(FORMATS)) format.push(`get${format[1]}`, `set${format[1]}`);
+
+// What is being encoded; reused, because games encode thousands of messages per second.
+let data = new Uint8Array(1 << 16);
+let view = new DataView(data.buffer);
+let end = 0;
+const encodedKeys = new Map();
+
+/** Return the position of `size` new bytes. */
+function reserve(size) {
+  end += size;
+  if (end > data.length) {
+    const grown = new Uint8Array(2 * end);
+    grown.set(data);
+    [data, view] = [grown, new DataView(grown.buffer)];
+  }
+  return end - size;
+}
+
+function putBytes(bytes) {
+  const start = reserve(bytes.length); // which may replace data
+  data.set(bytes, start);
+}
+
+function putNumber(format, number) {
+  const [, , size, , setter] = FORMATS[format];
+  const start = reserve(1 + size);
+  data[start] = format;
+  view[setter](start + 1, number);
+}
+
+function putLength(size, fixed, limit, format) {
+  if (size >= limit) return putNumber(format, size);
+  const start = reserve(1);
+  data[start] = fixed | size;
+}
+
+function putText(text, encoded = utf8Encoder.encode(text)) {
+  putLength(encoded.length, 0xa0, 32, 0xdb);
+  putBytes(encoded);
+  return encoded;
+}
+
+function putValue(item) {
+  if (typeof item === "string") putText(item);
+  else if (Number.isSafeInteger(item)) {
+    if (item >= -32 && item < 128) putLength(item & 0xff, 0, 256);
+    else if (item === (item | 0)) putNumber(0xd2, item);
+    else putNumber(0xd3, BigInt(item));
+  } else if (Number.isFinite(item)) putNumber(0xcb, item);
+  else if (item === null || typeof item === "boolean") putLength(item === null ? 0xc0 : 0xc2 + item, 0, 256);
+  else if (item instanceof Uint8Array) {
+    putNumber(0xc6, item.length);
+    putBytes(item);
+  } else if (Array.isArray(item)) {
+    putLength(item.length, 0x90, 16, 0xdd);
+    for (const each of item) putValue(each);
+  } else if (typeof item === "object" && !ArrayBuffer.isView(item)) {
+    const keys = Object.keys(item);
+    putLength(keys.length, 0x80, 16, 0xdf);
+    for (const key of keys) {
+      const encoded = putText(key, encodedKeys.get(key));
+      if (encodedKeys.size < 1024) encodedKeys.set(key, encoded);
+      putValue(item[key]);
+    }
+  } else throw new ProtocolError("value", `cannot send ${String(item)}; expected finite numbers, arrays as bytes`);
+}
+
 /** Return the MessagePack bytes of a value. */
 export function encode(value) {
-  let data = new Uint8Array(1024);
-  let end = 0;
-  const put = (encoded) => {
-    if (end + encoded.length > data.length) {
-      const grown = new Uint8Array(2 * (end + encoded.length));
-      grown.set(data);
-      data = grown;
-    }
-    data.set(encoded, end);
-    end += encoded.length;
-  };
-  const putNumber = (format, number) => {
-    const [, type, size] = FORMATS[format];
-    put([format, 0, 0, 0, 0, 0, 0, 0, 0].slice(0, 1 + size));
-    new DataView(data.buffer)[`set${type}`](end - size, number);
-  };
-  const putLength = (size, fixed, limit, format) => (size < limit ? put([fixed | size]) : putNumber(format, size));
-  const putValue = (item) => {
-    if (typeof item === "string") {
-      const encoded = utf8Encoder.encode(item);
-      putLength(encoded.length, 0xa0, 32, 0xdb);
-      put(encoded);
-    } else if (Number.isSafeInteger(item) && item >= -32 && item < 128) put([item & 0xff]);
-    else if (Number.isSafeInteger(item)) item === (item | 0) ? putNumber(0xd2, item) : putNumber(0xd3, BigInt(item));
-    else if (Number.isFinite(item)) putNumber(0xcb, item);
-    else if (item === null || typeof item === "boolean") put([item === null ? 0xc0 : 0xc2 + item]);
-    else if (item instanceof Uint8Array) {
-      putNumber(0xc6, item.length);
-      put(item);
-    } else if (Array.isArray(item)) {
-      putLength(item.length, 0x90, 16, 0xdd);
-      item.forEach(putValue);
-    } else if (typeof item === "object" && !ArrayBuffer.isView(item)) {
-      putLength(Object.keys(item).length, 0x80, 16, 0xdf);
-      Object.entries(item).flat().forEach(putValue);
-    } else throw new ProtocolError("value", `cannot send ${String(item)}; expected finite numbers, arrays as bytes`);
-  };
+  end = 0;
   putValue(value);
-  return data.subarray(0, end);
+  return data.slice(0, end);
 }
 
 /** Return the value of MessagePack bytes. */
@@ -121,9 +153,12 @@ export function decode(payload) {
     },
     bytes: (size) => payload.slice(take(size), position),
     text: (size) => {
-      const part = payload.subarray(take(size), position);
+      const start = take(size);
+      let text = "";
+      for (let at = start; at < position && payload[at] < 128; at++) text += String.fromCharCode(payload[at]);
+      if (text.length === size) return text; // ASCII, for which this is faster
       try {
-        return utf8Decoder.decode(part);
+        return utf8Decoder.decode(payload.subarray(start, position));
       } catch {
         throw new ProtocolError("frame", "a text is no UTF-8");
       }
@@ -151,8 +186,8 @@ export function decode(payload) {
     if (format === 0xc0) return null;
     if (format === 0xc2 || format === 0xc3) return format === 0xc3;
     check(format in FORMATS, `the format 0x${format.toString(16)} is not allowed`);
-    const [kind, type, size] = FORMATS[format];
-    return read[kind](view[`get${type}`](take(size)));
+    const [kind, , size, getter] = FORMATS[format];
+    return read[kind](view[getter](take(size)));
   }
   const value = readValue();
   check(position === payload.length, "there are bytes behind the payload");
