@@ -24,6 +24,7 @@ from ludus._config.sections import (
     LeagueSection,
     MetricsSection,
     PlayerConfig,
+    ReplaySection,
     RetentionSection,
     RunSection,
     SamplingSection,
@@ -45,6 +46,7 @@ SECTIONS = {
     "league": LeagueSection,
     "retention": RetentionSection,
     "evaluation": EvaluationSection,
+    "replays": ReplaySection,
     "metrics": MetricsSection,
 }
 _BLOCK = re.compile(r"(<!-- options: (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)

@@ -32,6 +32,7 @@ __all__ = [
     "OffPolicyTrainer",
     "Policy",
     "PolicyInput",
+    "ProbabilityPolicy",
     "StackedPolicy",
     "TemperedPolicy",
     "Trainer",
@@ -142,6 +143,23 @@ class TemperedPolicy(Policy, Protocol):
     """
 
     temperature: float
+
+
+@runtime_checkable
+class ProbabilityPolicy(Policy, Protocol):
+    """A policy that returns the probabilities of its choices; an optional part of the contract."""
+
+    def probabilities(self, observation: Leaves, *, action_mask: np.ndarray | None, state: Leaves) -> np.ndarray:
+        """Return the probability of every choice, ``[n, A] float32``, the labels side by side.
+
+        Args:
+            observation: Leaves ``[n, …]``.
+            action_mask: ``[n, A] bool``; None: all actions are legal.
+            state: Recurrent state before the decisions, leaves ``[n, …]``.
+
+        Raises:
+            ContractError: Actions are continuous.
+        """
 
 
 @frozen(kw_only=True)

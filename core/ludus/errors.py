@@ -12,6 +12,7 @@
     ├── LinkError             (ConnectionError) a peer cannot be reached, or an address is forbidden
     ├── RunError              (RuntimeError)  a run folder cannot be used
     │   ├── StoreError                        the league database is damaged or of a newer ludus
+    │   ├── ReplayError                       the record of a match cannot be read, or the match differs from it
     │   └── ModelError                        a model cannot be used
     │       └── DamagedFileError              a file of a model is missing or does not match its hash
     └── WorkerError           (RuntimeError)  a worker process failed too often
@@ -30,6 +31,7 @@ __all__ = [
     "LudusError",
     "ModelError",
     "PluginError",
+    "ReplayError",
     "RunError",
     "StoreError",
     "UnknownComponent",
@@ -81,6 +83,10 @@ class RunError(LudusError, RuntimeError):
 
 class StoreError(RunError):
     """The league database is damaged, locked, or of an unknown schema."""
+
+
+class ReplayError(RunError):
+    """The record of a match is missing, damaged, or differs from the match that is played from it."""
 
 
 class ModelError(RunError):

@@ -210,15 +210,16 @@ class Run(AbstractContextManager["Run"]):
         with self._wrap_errors():
             return self._store.matches.count(kind=kind)
 
-    def matches(self, *, last: int | None = None, kind: str | None = None) -> Iterator[MatchRecord]:
+    def matches(self, *, last: int | None = None, kind: str | None = None, first: int = 0) -> Iterator[MatchRecord]:
         """Yield the match log, ordered by fixture and match number.
 
         Args:
             last: Number of matches from the end of the log; None for all.
             kind: ``"train"`` or ``"eval"`` matches only; None for all.
+            first: Matches of fixtures from this id on.
         """
         with self._wrap_errors():
-            yield from self._store.matches.records(last=last, kind=kind)
+            yield from self._store.matches.records(last=last, kind=kind, first=first)
 
     def fixtures(self, *, kind: str | None = None, first: int = 0) -> Iterator[FixtureRecord]:
         """Yield all fixtures ordered by id, including those without a played match.

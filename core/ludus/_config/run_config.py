@@ -19,6 +19,7 @@ from ludus._config.sections import (
     LeagueSection,
     MetricsSection,
     PlayerConfig,
+    ReplaySection,
     RunConfig,
     RunSection,
     SamplingSection,
@@ -32,7 +33,7 @@ from ludus.printing import did_you_mean
 from ludus.trust import NO_FILE, ConfigSource
 
 _MOST_PARTICIPANTS = 1000
-_SECTIONS = ("run", "environment", "sampling", "players", "anchors", "league", "evaluation", "metrics")
+_SECTIONS = ("run", "environment", "sampling", "players", "anchors", "league", "evaluation", "replays", "metrics")
 
 
 def load_config(path: str | Path, *, overrides: Sequence[str] = (), plugins: Plugins) -> RunConfig:
@@ -91,6 +92,7 @@ def parse_config(
         "anchors": _read_anchors(reader, data, environment),
         "league": _read_league(reader.section(data, "league")),
         "evaluation": _read_evaluation(reader.section(data, "evaluation")),
+        "replays": reader.section(data, "replays").build(ReplaySection),
         "metrics": metrics.build(MetricsSection, sinks=metrics.select_all("metric-sink", "sinks")),
     }
     reader.check()

@@ -216,6 +216,21 @@ class EvaluationSection:
 
 
 @frozen(kw_only=True)
+class ReplaySection:
+    """``[replays]``: which matches are recorded so that they can be played again."""
+
+    evaluations: bool = option(True, help="Whether all rating matches are recorded.")
+    training_share: float = option(
+        0.0,
+        between(0, 1),
+        help="Share of the training matches that is recorded. Samplers copy the actions of all matches for it.",
+    )
+    max_mb: float = option(
+        256.0, at_least(0.01), help="Size of all files of replays in MiB; the oldest file is deleted first."
+    )
+
+
+@frozen(kw_only=True)
 class MetricsSection:
     """``[metrics]``: where metrics are written."""
 
@@ -253,6 +268,7 @@ class RunConfig:
     anchors: Mapping[str, AnchorConfig]
     league: LeagueSection
     evaluation: EvaluationSection
+    replays: ReplaySection
     metrics: MetricsSection
     data: Mapping[str, Any]
     reader: ConfigReader = field(eq=False, repr=False)

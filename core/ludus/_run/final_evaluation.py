@@ -14,7 +14,7 @@ from ludus._plugins.error_wrapping import close_environment
 from ludus._run.context import RunContext
 from ludus._run.factories import make_environment
 from ludus._run.metrics import earlier_models
-from ludus._run.worker_factories import make_actor_cache
+from ludus._run.worker_factories import make_actor_cache, make_replay_recorder
 from ludus._sampling.evaluation import play_out
 from ludus._sampling.match_engine import reported_results
 from ludus._sampling.opponents import ActorCache
@@ -116,6 +116,7 @@ class _FinalMatches:
         self.print_line(f"{subject}, {self._matches} matches")
         league = self.coordinator.league
         fixtures = self.coordinator.evaluation.create(by_team, self.matches_per_fixture, reason=_REASON)
+        replays = make_replay_recorder(self.run, "final", self.run.spec, self._batch, kind="eval")
         try:
             results = play_out(
                 environment,
@@ -124,6 +125,7 @@ class _FinalMatches:
                 stop=self.stop,
                 end_s=end_s,
                 on_progress=_Progress(subject, self.print_line).show,
+                replays=replays,
             )
         except DamagedFileError:
             self._close(fixtures)
@@ -138,6 +140,8 @@ class _FinalMatches:
             self.print_line(f"{subject}: {played} of {self._matches} matches count, {_LIMIT_HINT}")
         self._close(fixtures)
         self.coordinator.commit()
+        if replays is not None:
+            replays.flush()
 
     def _close(self, fixtures: Sequence[Fixture]) -> None:
         for fixture in fixtures:

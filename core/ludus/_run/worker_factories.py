@@ -13,6 +13,8 @@ from ludus._learning.learner import Learner
 from ludus._learning.state import LearnerOptions
 from ludus._learning.transfer import Transfer, input_layout, transfer_weights
 from ludus._plugins.error_wrapping import close_environment
+from ludus._replays.files import FOLDER, ReplayWriter
+from ludus._replays.recorder import ReplayRecorder
 from ludus._run.context import RunContext
 from ludus._run.deferred_environment import DeferredEnvironment
 from ludus._run.factories import (
@@ -37,7 +39,7 @@ from ludus.agent import Agent
 from ludus.algorithm import Algorithm, GroupTrainer, Policy, Trainer, Weights
 from ludus.environment import EnvironmentSpec, Role
 from ludus.errors import ConfigError
-from ludus.launcher import Rendezvous, SharedMemory, Worker, WorkerContext
+from ludus.launcher import Rendezvous, SharedMemory, Worker, WorkerContext, sampler_host
 from ludus.service import Network, ServiceContext, ServiceEndpoint
 
 
@@ -105,10 +107,31 @@ def _make_sampler(run: RunContext, name: str, worker: WorkerContext, *, kind: st
             matches_per_lane=lane,
             memory=memory,
             opponents_learn=run.config.sampling.opponents_learn,
+            replays=make_replay_recorder(run, name, spec, matches, kind=kind),
         )
     except BaseException:  # the environment may own processes
         close_environment(environment)
         raise
+
+
+def make_replay_recorder(
+    run: RunContext, worker: str, spec: EnvironmentSpec, matches: int, *, kind: str
+) -> ReplayRecorder | None:
+    """Make the recorder of the matches of a worker; None if none are recorded, as on other hosts.
+
+    Args:
+        run: The run.
+        worker: Name of the worker.
+        spec: Specification of the environment.
+        matches: Number of matches in the environment's batch.
+        kind: ``"train"`` or ``"eval"``, the kind of matches.
+    """
+    options = run.config.replays
+    share = options.training_share if kind == "train" else float(options.evaluations)
+    if not share or sampler_host(worker):
+        return None
+    writer = ReplayWriter(run.run_dir / FOLDER, worker, round(options.max_mb * 2**20))
+    return ReplayRecorder(spec, matches, writer.write, share=share)
 
 
 def make_live_actor(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -12,11 +13,11 @@ from attrs import define, field
 from ludus._sampling.recorder import Recorder
 from ludus._sampling.seats import BuiltinActor, SeatRewards, Seats
 from ludus.agent import Agent, BuiltinAgent, EvaluatingAgent, elapse
-from ludus.algorithm import BoundedPolicy, Decision, Policy, PolicyInput, TemperedPolicy, Weights
+from ludus.algorithm import BoundedPolicy, Decision, Policy, PolicyInput, ProbabilityPolicy, TemperedPolicy, Weights
 from ludus.environment import Leaves
 from ludus.errors import ConfigError, ContractError
 from ludus.inference import Span
-from ludus.interface import Interface, ScheduledInterface, SeatView
+from ludus.interface import Interface, ScheduledInterface, SeatView, keeps_actions
 from ludus.segment import SegmentBatch
 
 _SOURCES = {  # sources of recorded arrays; all others come from the policy
@@ -127,9 +128,35 @@ class PolicyAgent:
         rng: np.random.Generator,
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return actions ``[n, L]`` and values ``[n]`` for n rows, NaN where the policy computes no value."""
+        return self._decide(self._observe(observation, action_mask, seat_ids), seat_ids, rng)
+
+    def evaluate_choices(
+        self,
+        observation: Leaves,
+        *,
+        action_mask: np.ndarray | None,
+        seat_ids: np.ndarray,
+        rng: np.random.Generator,
+    ) -> tuple[np.ndarray | None, np.ndarray]:
+        """Evaluate n rows as `act_and_evaluate` does, without playing its actions.
+
+        Returns:
+            The probability of every choice, ``[n, A] float32``, and values ``[n]``. Probabilities are None where the
+            policy returns none, actions are real numbers, or an interface may change actions.
+        """
+        view = self._observe(observation, action_mask, seat_ids)
+        probabilities = None
+        if isinstance(self.policy, ProbabilityPolicy) and (self.interface is None or keeps_actions(self.interface)):
+            state = take_state(self._state, seat_ids)
+            with suppress(ContractError):  # actions are real numbers
+                probabilities = self.policy.probabilities(view.observation, action_mask=view.action_mask, state=state)
+        return probabilities, self._decide(view, seat_ids, rng)[1]
+
+    def _observe(self, observation: Leaves, action_mask: np.ndarray | None, seat_ids: np.ndarray) -> SeatView:
         view = SeatView(observation=observation, action_mask=action_mask, reward=np.zeros(seat_ids.size, np.float32))
-        if self.interface is not None:
-            view = self.interface.observe(view, seat_ids)
+        return view if self.interface is None else self.interface.observe(view, seat_ids)
+
+    def _decide(self, view: SeatView, seat_ids: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
         decision = self.policy.act(
             PolicyInput(view.observation, action_mask=view.action_mask, state=take_state(self._state, seat_ids)),
             rng=rng,

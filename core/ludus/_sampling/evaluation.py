@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
+from ludus._replays.recorder import ReplayRecorder
 from ludus._sampling.actors import make_agent_actor
 from ludus._sampling.fixture_scheduling import ResolveSeat
 from ludus._sampling.match_engine import MatchEngine
@@ -27,6 +28,7 @@ def play_out(
     stop: Callable[[], object] = lambda: None,
     end_s: float = math.inf,
     on_progress: Callable[[int, int], None] = lambda _ended, _total: None,
+    replays: ReplayRecorder | None = None,
 ) -> dict[str, np.ndarray]:
     """Play all matches of the fixtures.
 
@@ -38,6 +40,7 @@ def play_out(
         end_s: Time of the monotonic clock at which the evaluation ends. Of every fixture the same first matches count
             then, all up to the first one that has not ended: the matches that end first are no unbiased sample.
         on_progress: Called with the number of matches that have ended, and of all, when some end.
+        replays: Records the matches; the caller flushes it.
 
     Returns:
         Arrays over all matches, see `MatchEngine.on_results`. Empty if `stop` ended the evaluation, or none counts.
@@ -51,6 +54,7 @@ def play_out(
         resolve=resolve,
         on_results=results.append,
         matches_per_lane=max(1, environment.num_matches // max(len(fixtures), 1)),
+        replays=replays,
     )
     for fixture in fixtures:
         engine.add_fixture(fixture)

@@ -118,6 +118,7 @@ class FixtureScheduler:
         lanes: ``[B]`` lane of each match index, see `lane_numbers`.
         seating: Gets the participants of fixtures.
         skip_damaged: Skip fixtures of models whose files are damaged, instead of raising `DamagedFileError`.
+        on_start: Called with every fixture that a lane starts, whose scenario then names the built-in bots.
 
     Attributes:
         queue: Fixtures that no lane has started.
@@ -127,7 +128,14 @@ class FixtureScheduler:
         num_started_fixtures: Number of fixtures that lanes have started.
     """
 
-    def __init__(self, lanes: np.ndarray, seating: Seating, *, skip_damaged: bool = False) -> None:
+    def __init__(
+        self,
+        lanes: np.ndarray,
+        seating: Seating,
+        *,
+        skip_damaged: bool = False,
+        on_start: Callable[[Fixture], None] | None = None,
+    ) -> None:
         num_matches = len(lanes)
         self.queue: deque[Fixture] = deque()
         self.fixture_ids = np.zeros(num_matches, np.int64)
@@ -135,6 +143,7 @@ class FixtureScheduler:
         self.num_started_fixtures = 0
         self._seating = seating
         self._skip_damaged = skip_damaged
+        self._on_start = on_start
         self._lanes = lanes
         self._seeds = np.zeros(num_matches, np.uint64)
         self._scenarios = np.full(num_matches, None, object)  # None: the default scenario
@@ -195,6 +204,8 @@ class FixtureScheduler:
         self._lane_next_numbers[lane], self._lane_matches_left[lane] = 0, fixture.matches
         is_default = fixture.scenario.name == "default" and not builtin
         self._lane_scenarios[lane] = None if is_default else evolve(fixture.scenario, builtin=builtin)
+        if self._on_start is not None:
+            self._on_start(evolve(fixture, scenario=evolve(fixture.scenario, builtin=builtin)))
 
     def seeds(self, indices: np.ndarray) -> np.ndarray:
         """Return the seeds ``[n] uint64`` of the matches at these indices."""

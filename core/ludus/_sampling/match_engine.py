@@ -14,6 +14,7 @@ import numpy as np
 from attrs import define, field
 
 from ludus._plugins.error_wrapping import close_environment, format_error
+from ludus._replays.recorder import ReplayRecorder
 from ludus._sampling.actor_calls import ActorCalls, OpponentValues
 from ludus._sampling.fixture_scheduling import FixtureScheduler, ResolveSeat, Seating, lane_numbers
 from ludus._sampling.match_state import RunningMatches, SeatTotals, TickChecks
@@ -42,6 +43,7 @@ class MatchEngine:
         observers: Actors that record the values of their opponents.
         players: Actors whose returns are to be reported, by name.
         skip_damaged: Skip fixtures of models whose files are damaged; false: raise `DamagedFileError`.
+        replays: Records the matches; None: they are not recorded.
 
     Attributes:
         ticks: Number of ticks of all matches together.
@@ -54,6 +56,7 @@ class MatchEngine:
     observers: Sequence[ValueObserver] = ()
     players: Mapping[str, Actor] = field(factory=dict)
     skip_damaged: bool = False
+    replays: ReplayRecorder | None = None
     ticks: int = field(init=False, default=0)
     _running: RunningMatches = field(init=False)
     _seating: Seating = field(init=False)
@@ -72,7 +75,12 @@ class MatchEngine:
         lanes = lane_numbers(num_matches, self.matches_per_lane)
         self._running = RunningMatches(num_matches)
         self._seating = Seating(num_matches, lanes=int(lanes[-1]) + 1, seats=len(spec.seats), resolve=self.resolve)
-        self._scheduler = FixtureScheduler(lanes, self._seating, skip_damaged=self.skip_damaged)
+        self._scheduler = FixtureScheduler(
+            lanes,
+            self._seating,
+            skip_damaged=self.skip_damaged,
+            on_start=None if self.replays is None else self.replays.add_fixture,
+        )
         self._totals = SeatTotals(spec, num_matches)
         self._checks = TickChecks(spec, self._running)
         values = None
@@ -148,7 +156,7 @@ class MatchEngine:
         except Exception as error:
             self._checks.check_observations(self._totals.roles, self._tick, error)
             raise
-        self._tick = tick = self._call_environment("step", self._actions)
+        self._tick = tick = self._advance(self._tick)
         running.steps += 1
         self.ticks += running.num_running
         self._checks.check_rewards(self._totals.roles, tick)
@@ -175,6 +183,12 @@ class MatchEngine:
             self._running.end(indices)
             self._reset_matches(indices)
 
+    def _advance(self, tick: Tick) -> Tick:
+        """Record the collected actions, and step the environment."""
+        if self.replays is not None:
+            self.replays.add_tick(tick, self._actions)
+        return self._call_environment("step", self._actions)
+
     def _start_matches(self, indices: np.ndarray) -> None:
         """Start the next matches at idle match indices, ascending, as far as there are fixtures."""
         indices = self._scheduler.assign_matches(indices)
@@ -184,6 +198,8 @@ class MatchEngine:
     def _reset_matches(self, indices: np.ndarray) -> None:
         """Start the matches that are assigned to idle match indices, ascending."""
         self._running.start(indices)
+        if self.replays is not None:
+            self.replays.start_matches(indices)
         self._totals.reset(indices)
         self._actors.start_matches(indices)
         seeds, scenarios = self._scheduler.seeds(indices), self._scheduler.scenarios(indices)
@@ -206,19 +222,21 @@ class MatchEngine:
 
     def _end_matches(self, indices: np.ndarray, tick: Tick) -> None:
         outcome = self._checks.checked_outcome(indices, tick)
-        self.on_results(
-            {
-                "fixture": self._scheduler.fixture_ids.take(indices),
-                "number": self._scheduler.match_numbers.take(indices),
-                "ticks": self._running.ages(indices).astype(np.int32),
-                "outcome": outcome,
-                "returns": (returns := self._totals.returns.take(indices, axis=0)),
-                **self._player_returns(indices, returns),
-                **self._totals.reward_part_means(indices),
-                **(self._totals.return_statistics(indices) if self._logs_returns else {}),
-                **self._checks.checked_statistics(self._totals.roles, indices, tick),
-            }
-        )
+        returns = self._totals.returns.take(indices, axis=0)
+        results: dict[str, np.ndarray] = {
+            "fixture": self._scheduler.fixture_ids.take(indices),
+            "number": self._scheduler.match_numbers.take(indices),
+            "ticks": self._running.ages(indices).astype(np.int32),
+            "outcome": outcome,
+            "returns": returns,
+            **self._player_returns(indices, returns),
+            **self._totals.reward_part_means(indices),
+            **(self._totals.return_statistics(indices) if self._logs_returns else {}),
+            **self._checks.checked_statistics(self._totals.roles, indices, tick),
+        }
+        if self.replays is not None:
+            self.replays.end_matches(indices, tick, results)
+        self.on_results(results)
         self._running.end(indices)
 
     def _player_returns(self, indices: np.ndarray, returns: np.ndarray) -> dict[str, np.ndarray]:

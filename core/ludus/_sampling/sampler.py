@@ -16,6 +16,7 @@ from attrs import define, field
 from ludus._league.participants import parse
 from ludus._messaging.messages import Credit, DamagedModel, Fixtures, Hello, MetricsReport, ResultsAck, Stop
 from ludus._messaging.permissions import check_owner
+from ludus._replays.recorder import ReplayRecorder
 from ludus._sampling.actors import LiveActor, PolicyActor
 from ludus._sampling.channels import FixtureRequests, LearnerChannel, ResultReports, SamplerMetrics
 from ludus._sampling.fixture_checks import check_fixture
@@ -43,6 +44,7 @@ class Sampler:
         matches_per_lane: Number of matches that play one fixture together.
         memory: Memory shared with learners, or None.
         opponents_learn: Whether live opponents learn too, besides the player that a fixture was made for.
+        replays: Records the matches; None: they are not recorded.
     """
 
     name: str
@@ -55,6 +57,7 @@ class Sampler:
     matches_per_lane: int
     memory: SharedMemory | None
     opponents_learn: bool
+    replays: ReplayRecorder | None = None
     stopped: bool = field(init=False, default=False)
     engine: MatchEngine = field(init=False)
     channels: dict[str, LearnerChannel] = field(init=False)
@@ -77,6 +80,7 @@ class Sampler:
             observers=[actor for actor in self.live.values() if actor.recorder.layout.opponent_fields],
             players=self.live,
             skip_damaged=True,
+            replays=self.replays,
         )
         self.requests = FixtureRequests(self.kind, self.engine, self.link)
 
@@ -105,6 +109,8 @@ class Sampler:
             case Stop():
                 self.stopped = True
                 self.reports.flush()
+                if self.replays is not None:
+                    self.replays.flush()
 
     def work(self) -> bool:
         """Play one tick, unless blocks wait for credits or weights are missing; return whether a tick was played."""
@@ -112,6 +118,8 @@ class Sampler:
         self.reports.send(now)
         if self.stopped:
             return False
+        if self.replays is not None:
+            self.replays.poll(now)
         self.requests.send(now)
         ready = all(channel.ready for channel in self.channels.values())
         if self._metrics.is_due(now):

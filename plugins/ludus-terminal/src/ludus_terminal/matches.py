@@ -22,13 +22,14 @@ from ludus.rendering import enable_rendering
 from ludus.runs import Run, match_seeds, open_run
 from ludus.spaces import action_dtype, action_width
 
-from ludus_terminal.evaluate import SEED
-
 if TYPE_CHECKING:
     from ludus.agent import Agent
     from ludus.environment import Environment, EnvironmentSpec, RoleTick, Tick
 
 __all__ = ["MatchRunner", "OpenMatch", "Result", "agents_for", "agents_text", "match_options", "open_match"]
+
+
+_MATCH_SEED = click.IntRange(0, 2**64 - 1)  # the seeds of the match log have 64 bits
 
 
 @frozen(kw_only=True)
@@ -176,7 +177,7 @@ def match_options(command: Callable[..., None]) -> Callable[..., None]:
     options = [
         click.argument("target", metavar="[RUN]", required=False),
         click.option("--env", "environment", metavar="NAME", help="Play this environment without a run."),
-        click.option("--seed", type=SEED, help="Seed of the first match; random if not given."),
+        click.option("--seed", type=_MATCH_SEED, help="Seed of the first match; random if not given."),
         click.option(
             "--set",
             "overrides",

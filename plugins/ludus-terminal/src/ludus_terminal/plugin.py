@@ -20,6 +20,7 @@ def ludus_register_commands() -> list[Component]:
             ("levels", "levels:levels", "Make difficulty levels of the models of a run."),
             ("play", "play:play", "Play against a model or a scripted agent."),
             ("plugins", "plugins:plugins", "List the installed plugins and their components."),
+            ("replay", "replay:replay", "Show, record or verify matches that a run has recorded."),
             ("report", "report:report", "Show the scores and ratings of the newest models of a run."),
             ("watch", "watch:watch", "Watch or record matches between participants."),
         )

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
+from contextlib import closing
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 from attrs import define, field
+from ludus.environment import EnvironmentSpec
 from ludus.errors import ConfigError
 
 from ludus_terminal.drawing import load_pillow
 
-__all__ = ["FASTEST_S", "Recorder", "open_recorder"]
+__all__ = ["Recorder", "frame_seconds", "frames_between", "open_recorder", "write_recording"]
 
-#: Seconds between frames at least: programs show faster GIFs slowly.
-FASTEST_S = 0.02
+_FASTEST_S = 0.02  # seconds between frames at least: programs show faster GIFs slowly
 _HOLD_S = 1.0  # how long the last frame of a match is shown
+_TURN_S = 0.5  # seconds between the ticks of a turn-based game
+_TICK_S = 0.1  # likewise, of other games whose ticks have no duration
 
 
 class Recorder(Protocol):
@@ -50,7 +54,42 @@ def open_recorder(path: Path, *, frame_s: float) -> Recorder:
     if not path.absolute().parent.is_dir():
         raise ConfigError(f"--record: there is no folder {path.absolute().parent}; create it")
     load_pillow()
-    return kind(path, max(frame_s, FASTEST_S))
+    return kind(path, max(frame_s, _FASTEST_S))
+
+
+def frame_seconds(spec: EnvironmentSpec, *, delay: float | None, fps: float | None) -> float:
+    """Return the seconds between ticks.
+
+    Args:
+        spec: Specification of the environment.
+        delay: Seconds that the user asks for; None: the duration of a tick in the game, or a default.
+        fps: Ticks per second that the user asks for, instead of `delay`.
+
+    Raises:
+        ConfigError: Both options are given.
+    """
+    if delay is not None and fps is not None:
+        raise ConfigError("--delay and --fps: give one of them")
+    if delay is not None:
+        return delay
+    if fps is not None:
+        return 1 / fps
+    return _TURN_S if spec.turn == "turn-based" else spec.tick_s or _TICK_S
+
+
+def frames_between(frame_s: float) -> int:
+    """Return of how many frames one is recorded, at `frame_s` seconds between frames."""
+    return max(1, math.ceil(_FASTEST_S / frame_s - 1e-9)) if frame_s else 1
+
+
+def write_recording(path: Path, images: Sequence[np.ndarray], *, frame_s: float) -> None:
+    """Write the images ``[H, W, 3] uint8`` of one match into a file; arguments and errors as for `open_recorder`."""
+    every = frames_between(frame_s)
+    with closing(open_recorder(path, frame_s=frame_s * every)) as recorder:
+        for image in images[:-1:every]:
+            recorder.add(image)
+        recorder.add(images[-1])
+        recorder.end_match()
 
 
 @define

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import os
 import shutil
 import sys
+import time
 from typing import Any, Protocol
 
 import click
@@ -15,11 +17,14 @@ from ludus.errors import ConfigError
 from ludus.rendering import Frame
 
 from ludus_terminal.drawing import Drawing, as_blocks, load_pillow
+from ludus_terminal.keys import has_terminal, read_terminal_key
 
 __all__ = ["SCREENS", "Screen", "WindowClosed", "open_screen"]
 
 SCREENS = ("auto", "text", "image", "window", "none")
 _RESERVED_ROWS = 2  # lines of the terminal below an image
+_POLL_S = 0.01  # between two looks at the events of a window
+_WINDOW_KEYS = {"Left": "left", "Right": "right"}
 
 
 class WindowClosed(Exception):  # noqa: N818 - not an error
@@ -31,6 +36,20 @@ class Screen(Protocol):
 
     def show(self, frame: Frame) -> None:
         """Show a frame.
+
+        Raises:
+            WindowClosed: The user closed the window.
+        """
+
+    @property
+    def has_keys(self) -> bool:
+        """Return whether a user can press keys."""
+
+    def read_key(self, timeout_s: float | None) -> str:
+        """Wait for a key and return it, ``"left"`` and ``"right"`` for the arrows; empty after the timeout.
+
+        Args:
+            timeout_s: Seconds to wait; None: without a limit.
 
         Raises:
             WindowClosed: The user closed the window.
@@ -74,6 +93,15 @@ class _NoScreen:
     def show(self, frame: Frame) -> None:
         """Do nothing."""
 
+    @property
+    def has_keys(self) -> bool:
+        """Return whether there is a terminal."""
+        return has_terminal()
+
+    def read_key(self, timeout_s: float | None) -> str:
+        """Return the next key that is typed in the terminal; wait for the timeout if there is no terminal."""
+        return read_terminal_key(timeout_s)
+
     def close(self) -> None:
         """Do nothing."""
 
@@ -89,14 +117,17 @@ class _TextScreen(_NoScreen):
     """Prints text.
 
     Args:
-        environment: Its own text takes precedence over the frame.
+        environment: Its text is printed where a frame is no text.
     """
 
     environment: Environment
 
     def show(self, frame: Frame) -> None:
         """Print the text of the match."""
-        _print(self.environment.render(0) if isinstance(self.environment, Playable) else str(frame))
+        if isinstance(frame, str) or not isinstance(self.environment, Playable):
+            _print(str(frame))
+        else:
+            _print(self.environment.render(0))
 
 
 @define
@@ -149,12 +180,14 @@ class _WindowScreen:
     _label: Any = field(default=None, init=False)
     _photo: Any = field(default=None, init=False)  # tkinter keeps no reference
     _is_closed: bool = field(default=False, init=False)
+    _keys: list[str] = field(factory=list, init=False)
 
     def __attrs_post_init__(self) -> None:
         import tkinter as tk  # noqa: PLC0415 - see `_open_window`
 
         self.root.title(f"ludus: {self.title}")
         self.root.protocol("WM_DELETE_WINDOW", self._mark_closed)
+        self.root.bind("<Key>", lambda event: self._keys.append(_WINDOW_KEYS.get(event.keysym, event.char)))
         self._label = tk.Label(self.root, borderwidth=0)
         self._label.pack()
 
@@ -170,6 +203,24 @@ class _WindowScreen:
         self.root.update()
         if self._is_closed:
             raise WindowClosed
+
+    @property
+    def has_keys(self) -> bool:
+        """Return True."""
+        return True
+
+    def read_key(self, timeout_s: float | None) -> str:
+        """Return the next key that is pressed in the window."""
+        end_s = math.inf if timeout_s is None else time.monotonic() + timeout_s
+        while True:
+            self.root.update()
+            if self._is_closed:
+                raise WindowClosed
+            if self._keys:
+                return self._keys.pop(0)
+            if time.monotonic() >= end_s:
+                return ""
+            time.sleep(_POLL_S)
 
     def close(self) -> None:
         """Close the window."""

@@ -366,12 +366,11 @@ def _matches(run: Run, *, last: int) -> Data:
 
 
 def _show_matches(data: Data) -> Iterable[RenderableType]:
-    shown = table("Last matches", ">fixture", ">match", "kind", "participants", "outcome", ">ticks", "reason")
+    shown = table("Last matches", "match", "kind", "participants", "outcome", ">ticks", "reason")
     for match in data["matches"]:
         fixture = match["fixture"]
         shown.add_row(
-            str(fixture["id"]),
-            str(match["number"]),
+            f"{fixture['id']}.{match['number']}",
             fixture["kind"],
             escape(" ".join(fixture["participants"])),
             " ".join(f"{points:g}" for points in match["outcome"]),

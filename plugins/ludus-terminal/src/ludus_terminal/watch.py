@@ -2,31 +2,31 @@
 
 from __future__ import annotations
 
-import math
 import secrets
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack, closing, suppress
 from pathlib import Path
+from typing import Any
 
 import click
 import numpy as np
 from attrs import define, field
 from ludus.cli_types import FiniteRange
-from ludus.environment import Environment, EnvironmentSpec
+from ludus.environment import Environment
 from ludus.errors import ConfigError, ContractError
 from ludus.lineup import Lineup, make_agents, make_lineup
 from ludus.rendering import Frame, draw_match
+from ludus.replays import find_matches, find_replay
+from ludus.runs import open_run
 
 from ludus_terminal.drawing import Drawing
 from ludus_terminal.matches import MatchRunner, OpenMatch, Result, agents_text, match_options, open_match
-from ludus_terminal.recording import FASTEST_S, Recorder, open_recorder
+from ludus_terminal.recording import Recorder, frame_seconds, frames_between, open_recorder
+from ludus_terminal.replay import show_replay
 from ludus_terminal.screens import SCREENS, Screen, WindowClosed, open_screen
 
 __all__ = ["watch"]
-
-_TURN_S = 0.5  # seconds between the ticks of a turn-based game
-_TICK_S = 0.1  # likewise, of other games whose ticks have no duration
 
 
 @define(kw_only=True)
@@ -78,21 +78,6 @@ def _require_frame(environment: Environment) -> Frame:
     return frame
 
 
-def _frame_s(spec: EnvironmentSpec, *, delay: float | None, fps: float | None) -> float:
-    """Return the seconds between ticks.
-
-    Raises:
-        ConfigError: Both options are given.
-    """
-    if delay is not None and fps is not None:
-        raise ConfigError("--delay and --fps: give one of them")
-    if delay is not None:
-        return delay
-    if fps is not None:
-        return 1 / fps
-    return _TURN_S if spec.turn == "turn-based" else spec.tick_s or _TICK_S
-
-
 @click.command()
 @match_options
 @click.argument("participants", metavar="[PARTICIPANTS]...", nargs=-1)
@@ -141,20 +126,25 @@ def watch(
 
     PARTICIPANTS are models, anchors and agents in any order; ROLE=NAME and SEAT=NAME choose seats. Seats that are not
     named get the other participants, or the newest model of their role, or an anchor. With --record, matches are
-    played as fast as possible and written into a file.
+    played as fast as possible and written into a file. If no participant is named and --seed is the seed of a match in
+    the log of RUN, that match is shown as it was recorded, as by ludus replay.
     """
     if environment is not None and target is not None:  # without a run the first argument is a participant
         participants = (target, *participants)
         target = None
     names = (*(pair or ()), *participants)
+    drawing = Drawing(scale, sprites)
+    if target is not None and seed is not None and not names:
+        options = {"view": view, "record": record, "drawing": drawing, "delay": delay, "fps": fps}
+        if _show_logged_match(target, seed, overrides, **options):
+            return
     if environment is not None and not names:
         raise ConfigError(f"--seats: missing; {agents_text(environment)}")
     with ExitStack() as stack:
         opened = open_match(target, environment, participants=names, overrides=overrides, rendering=True)
         match = stack.enter_context(closing(opened))
-        frame_s = _frame_s(match.spec, delay=delay, fps=fps)
-        drawing = Drawing(scale, sprites)
-        every = max(1, math.ceil(FASTEST_S / frame_s - 1e-9)) if frame_s else 1
+        frame_s = frame_seconds(match.spec, delay=delay, fps=fps)
+        every = frames_between(frame_s)
         recorder = None
         if record is not None:
             recorder = stack.enter_context(closing(open_recorder(record, frame_s=frame_s * every)))
@@ -171,6 +161,20 @@ def watch(
         _play(match, names, presenter, seed=secrets.randbits(32) if seed is None else seed, matches=matches)
     if record is not None:
         click.echo(f"{record}: {record.stat().st_size / 1e6:.2f} MB")
+
+
+def _show_logged_match(target: str, seed: int, overrides: Sequence[str], **options: Any) -> bool:
+    """Show the match of a run's log that has a seed as it was recorded; return False if there is none.
+
+    Raises:
+        ReplayError: The match has no replay, or differs from it.
+    """
+    if not (Path(target) / "run.toml").is_file():
+        return False  # `open_match` explains it
+    with open_run(target, overrides=overrides) as run:
+        if logged := find_matches(run, str(seed)):
+            show_replay(run, find_replay(run, logged[0]), **options)
+        return bool(logged)
 
 
 def _play(match: OpenMatch, names: Sequence[str], presenter: _Presenter, *, seed: int, matches: int) -> None:
@@ -190,7 +194,7 @@ def _play_and_count(runner: MatchRunner, lineup: Lineup, presenter: _Presenter, 
     by_return = runner.match.spec.score == "return"
     total = np.zeros(len(lineup.names))
     for number in range(matches):
-        result = runner.play(seed + number)
+        result = runner.play((seed + number) % 2**64)
         presenter.end_match()
         points = np.array([_score(result, lineup, index, by_return=by_return) for index in range(len(lineup.names))])
         total += points

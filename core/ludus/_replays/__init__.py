@@ -1,0 +1,1 @@
+"""Replays: records of matches from which they can be played again."""
