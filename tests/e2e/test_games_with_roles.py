@@ -147,7 +147,7 @@ def run(capsys, folders):
         words = [str(folders.get(word, word)) for word in line.split()]
         assert main(words) == status, capsys.readouterr()
         captured = capsys.readouterr()
-        return captured.err if status else captured.out
+        return captured.out or captured.err
 
     return command
 
@@ -178,6 +178,26 @@ def test_models_of_one_role_meet_the_same_opponent(run):
     text = run("eval hide hider@1 hider@2 --matches 8")
     assert text.startswith("seats that were not named: seeker by seeker@")
     assert "hider@1 minus hider@2: score " in text
+
+
+def test_contenders_are_tested_in_pairs(run):
+    """A pair has the points of the first and those that the second misses, on the same seed."""
+    line = "gate meet main@1 random --max-matches 16 --json"
+    first = json.loads(run(line, status=2))
+    assert first["participants"] == ["main@1", "random"]
+    assert sum(first["pairs"]) == 8
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("bid main@latest main@1", "has 5 teams, and a pair of matches needs two"),
+        ("hide hider@latest hider@1", "is scored by returns, and the test counts wins, draws and losses"),
+    ],
+)
+def test_matches_that_are_no_pairs_are_refused(run, line, message):
+    """The gate needs outcomes of two teams, or of one."""
+    assert message in run(f"gate {line}", status=1)
 
 
 def test_a_role_without_models_is_played_by_an_anchor(run):

@@ -280,7 +280,7 @@ def test_contradictions_are_shown(rivals, show):
 def test_unconnected_participants_cannot_be_compared(rivals, show):
     """No chain of matches connects them."""
     text = " ".join(show("compare", rivals([], []), "main@1", "idle").split())
-    assert "no matches connect them; ludus eval RUN main@1 idle plays some." in text
+    assert "no matches connect them; ludus gate RUN idle main@1 plays as many as it takes." in text
 
 
 def test_names_are_resolved(made, show, data):

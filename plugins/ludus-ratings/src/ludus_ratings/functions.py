@@ -8,5 +8,6 @@ from ludus_ratings.comparison import *
 from ludus_ratings.elo import *
 from ludus_ratings.nash import *
 from ludus_ratings.payoff import *
+from ludus_ratings.sequential import *
 from ludus_ratings.skill import *
 from ludus_ratings.strengths import *

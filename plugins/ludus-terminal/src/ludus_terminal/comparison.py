@@ -155,7 +155,7 @@ def _sentence(data: Data) -> str:
         return f"{b} is {data['verdict']} than {a}."
     question = f"Not decided yet whether {b} is better than {a}"
     if data["combined"] is None:
-        return f"{question}: no matches connect them; ludus eval RUN {a} {b} plays some."
+        return f"{question}: no matches connect them; ludus gate RUN {b} {a} plays as many as it takes."
     if more is None:
         return f"{question}: they look equal."
     return f"{question}: if the difference is as large as it looks, about {more:,} more matches would decide it."

@@ -22,7 +22,7 @@ from rich.table import Table
 
 from ludus_terminal.output import NEAR, output_width, table
 
-__all__ = ["SEED", "Record", "evaluate", "play_pair"]
+__all__ = ["SCENARIO", "SEED", "Record", "evaluate", "play_pair", "team_lead"]
 
 #: Type of seeds, as for `run.seed`.
 SEED = click.IntRange(0, 2**63 - 1)
@@ -44,6 +44,12 @@ def _variation(_context: click.Context, _parameter: click.Parameter, text: str |
     return key, values.split(",")
 
 
+#: The option of the scenario to play.
+SCENARIO = click.option(
+    "--scenario", default="default", show_default=True, callback=_scenario, help="Scenario to play."
+)
+
+
 @click.command("eval")
 @click.argument("run_dir", metavar="RUN")
 @click.argument("participants", nargs=-1, required=True)
@@ -56,7 +62,7 @@ def _variation(_context: click.Context, _parameter: click.Parameter, text: str |
 )
 @click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of matches and sampling.")
 @click.option("--deterministic", is_flag=True, help="Models take their most likely action instead of sampling.")
-@click.option("--scenario", default="default", show_default=True, callback=_scenario, help="Scenario to play.")
+@SCENARIO
 @click.option(
     "--set", "overrides", metavar="KEY=VALUE", multiple=True, help="Replace one value of the run; may be repeated."
 )
@@ -226,13 +232,13 @@ def _with_outcomes(arrays: Mapping[str, np.ndarray], by_return: ReturnOutcome | 
 def _own_results(arrays: Mapping[str, np.ndarray], own_seats: Sequence[int], team: int) -> _Results:
     order = arrays["number"].argsort()
     return _Results(
-        lead=_lead(arrays["outcome"][order], team),
+        lead=team_lead(arrays["outcome"][order], team),
         returns=arrays["returns"][order][:, list(own_seats)].mean(axis=1),
         ticks=arrays["ticks"][order],
     )
 
 
-def _lead(outcome: np.ndarray, team: int) -> np.ndarray:
+def team_lead(outcome: np.ndarray, team: int) -> np.ndarray:
     """Return ``[n]``: the outcome of a team minus the best outcome of other teams, or minus ½ without other teams."""
     others = np.delete(outcome, team, axis=1) if outcome.shape[1] > 1 else np.full_like(outcome, 0.5)
     return np.asarray(outcome[:, team] - others.max(axis=1))

@@ -214,13 +214,22 @@ def ratings(run: Path, *, method: str, as_json: bool) -> None:
 @_run
 @click.argument("a")
 @click.argument("b")
+@click.option(
+    "--play", is_flag=True, help="Play matches until the test of ludus gate RUN B A decides, with its defaults."
+)
 @_json
-def compare(run: Path, a: str, b: str, *, as_json: bool) -> None:
+@click.pass_context
+def compare(context: click.Context, run: Path, a: str, b: str, *, play: bool, as_json: bool) -> None:
     """Test whether B is better than A at 95 % confidence, or estimate how many more matches would decide it.
 
     A and B are frozen models or anchors of one role; ROLE=NAME chooses the role of an anchor. The evidence are
     evaluation matches: between them, on paired seeds with exchanged seats, and of both against other participants.
     """
+    if play:
+        from ludus_terminal.gate import gate  # noqa: PLC0415 - --help must be fast
+
+        with gate.make_context("gate", [str(run), b, a, *(["--json"] if as_json else [])], parent=context) as played:
+            gate.invoke(played)
     _print("comparison:COMPARISON", run, as_json=as_json, a=a, b=b)
 
 

@@ -16,6 +16,7 @@ def ludus_register_commands() -> list[Component]:
             ("check", "check:check", "Check a TOML file: plugins, spaces, shapes, one real step."),
             ("doctor", "doctor:doctor", "Check this host and suggest fixes of problems."),
             ("eval", "evaluate:evaluate", "Play participants against each other and count the results."),
+            ("gate", "gate:gate", "Test in few matches whether a participant is stronger."),
             ("league", "league:league", "Show, rate, compare and promote the models of a run."),
             ("levels", "levels:levels", "Make difficulty levels of the models of a run."),
             ("play", "play:play", "Play against a model or a scripted agent."),

@@ -18,7 +18,7 @@ from ludus_terminal.behaviour import statistics_json
 from ludus_terminal.rating_views import evaluations
 from ludus_terminal.views import NEAR, Data, View, records_json, table
 
-__all__ = ["CANDIDATES", "PROMOTED", "add_to_pool"]
+__all__ = ["CANDIDATES", "PROMOTED", "add_to_pool", "check_promotion"]
 
 _RESERVED = ("", "own", "anchors", "*")
 
@@ -30,19 +30,28 @@ def add_to_pool(folder: Path, model: str, pool: str) -> Data:
         ConfigError: There is no such model, it is in the pool already, or the name of the pool is invalid.
         RunError: The run is going on and did not answer.
     """
+    with open_run(folder) as run:
+        participant, new = check_promotion(run, model, pool), pool not in run.pools
+    if not change_pool(folder, PoolChange(pool=pool, model=participant, enters=True)):
+        raise ConfigError(f"{participant} is in the pool {pool} already")
+    return {"model": participant, "pool": pool, "new_pool": new}
+
+
+def check_promotion(run: Run, model: str, pool: str) -> str:
+    """Return the frozen model of a name that is to enter a pool.
+
+    Raises:
+        ConfigError: There is no such model, or the name of the pool is invalid.
+    """
     if pool.partition("/")[0] in _RESERVED or not pool.isprintable():
         raise ConfigError(
             f"pool {pool!r}: expected a name such as chosen or main_agent/superior, and not own, anchors or *, which "
             f"have other meanings for matchmakers"
         )
-    with open_run(folder) as run:
-        participant = run.resolve(model)
-        if participant not in run.models:
-            raise ConfigError(f"{model} is no frozen model; name one, for example {next(iter(run.models), 'player@1')}")
-        new = pool not in run.pools
-    if not change_pool(folder, PoolChange(pool=pool, model=participant, enters=True)):
-        raise ConfigError(f"{participant} is in the pool {pool} already")
-    return {"model": participant, "pool": pool, "new_pool": new}
+    participant = run.resolve(model)
+    if participant not in run.models:
+        raise ConfigError(f"{model} is no frozen model; name one, for example {next(iter(run.models), 'player@1')}")
+    return participant
 
 
 def _promoted(run: Run, *, promoted: Data) -> Data:
