@@ -51,6 +51,7 @@ WORDS = {
     "ForgottenConfig": "against exploiters",
     "FrameStackConfig": "leaves",
     "FreezeWhenConfig": "players pools",
+    "GateConfig": "players",
     "GenerationsConfig": "anchors exploiters main pools",
     "GreyConfig": "leaves",
     "GymnasiumConfig": "mask_key max_entities statistics",

@@ -9,6 +9,7 @@ from ludus._league.payoffs import Payoffs
 from ludus_matchmakers.ada import ADA
 from ludus_matchmakers.alphastar import AlphaStar, Curriculum, Forgotten
 from ludus_matchmakers.config import Modifier
+from ludus_matchmakers.gate import Gate, GateMatches, Trials
 from ludus_matchmakers.generations import Generations
 from ludus_matchmakers.history import PFSP, UniformHistory
 from ludus_matchmakers.mixture import Mixture
@@ -20,6 +21,7 @@ from ludus_matchmakers.scenarios import Scenarios
 from ludus_matchmakers.screening import Screening, Superior, Tournament
 from ludus_matchmakers.self_play import Anchors, LatestFrozen, LatestSelfPlay
 from ludus_matchmakers.timing import FreezeWhen, RestartFrom
+from ludus_ratings import SequentialTest
 
 MATCHMAKERS = {component.name: component for component in ludus_register_matchmakers()}
 RULES = {component.name: component for component in ludus_register_rules()}
@@ -45,6 +47,8 @@ SCREENING = {
     "rank_by": "player/kicks",
 }
 SCREENED = Screening(players=("a",), candidates=4, top=2, enough_matches=5, best="crown", rank_by="player/kicks")
+GATE = {"players": ("a",), "elo0": 5.0, "elo1": 15.0, "alpha": 0.1, "beta": 0.2, "max_matches": 9}
+GATED = Trials(players=("a",), test=SequentialTest(elo0=5.0, elo1=15.0, alpha=0.1, beta=0.2), max_matches=9)
 PLAY = (Modifier(scenario="night", probability=0.5, parameters={"moon": 1}),)
 
 
@@ -101,6 +105,7 @@ BUILT_MATCHMAKERS = {
         },
         Forgotten(("a",), exploiters=("b",), forgotten=0.1, exploited=0.2, p=3.0, prior_matches=6.0, **KEEPING),
     ),
+    "gate-matches": (GATE, GateMatches(trials=GATED)),
     "latest-frozen": (
         {"against": ("a",), "requested": True, **KEEPING},
         LatestFrozen(("a",), requested=True, **KEEPING),
@@ -218,6 +223,7 @@ BUILT_RULES = {
         },
         FreezeWhen(players=("a",), seconds=1.0, decisions=2, win_rate=0.1, pools=("best",), enough_matches=5),
     ),
+    "gate": (GATE, Gate(trials=GATED)),
     "generations": (
         {
             "main": "a",

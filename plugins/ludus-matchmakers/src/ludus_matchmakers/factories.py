@@ -6,18 +6,20 @@ from collections.abc import Callable
 
 from ludus.matchmaker import Matchmaker
 from ludus.rule import Rule
+from ludus_ratings.sequential import SequentialTest
 
 from ludus_matchmakers import config as options
 from ludus_matchmakers.ada import ADA
 from ludus_matchmakers.alphastar import AlphaStar, Curriculum, Forgotten
 from ludus_matchmakers.common import factory_of, option_arguments
+from ludus_matchmakers.gate import Gate, GateMatches, Trials
 from ludus_matchmakers.generations import Generations
 from ludus_matchmakers.history import PFSP, UniformHistory
 from ludus_matchmakers.mixture import Mixture
 from ludus_matchmakers.msm import MSM
 from ludus_matchmakers.nash import Nash
 from ludus_matchmakers.rating import RatingMixture, Uncertain
-from ludus_matchmakers.rule_config import ScreeningConfig, SuperiorConfig
+from ludus_matchmakers.rule_config import GateConfig, ScreeningConfig, SuperiorConfig
 from ludus_matchmakers.scenarios import Scenarios
 from ludus_matchmakers.screening import Screening, Superior, Tournament
 from ludus_matchmakers.self_play import Anchors, LatestFrozen, LatestSelfPlay
@@ -65,6 +67,22 @@ def mixture(config: options.MixtureConfig, *, build: _Build) -> Matchmaker:
 def rating_mixture(config: options.RatingMixtureConfig, *, build: _Build) -> Matchmaker:
     """Make ``rating-mixture``; `build` makes its parts."""
     return RatingMixture(parts={name: build(name) for name in config.weights}, **option_arguments(config))
+
+
+def trials(config: GateConfig) -> Trials:
+    """Make the tests of ``gate-matches`` and ``gate``."""
+    test = SequentialTest(elo0=config.elo0, elo1=config.elo1, alpha=config.alpha, beta=config.beta)
+    return Trials(players=config.players, test=test, max_matches=config.max_matches)
+
+
+def gate_matches(config: GateConfig, *, build: _Build) -> Matchmaker:  # noqa: ARG001 - no parts
+    """Make ``gate-matches``."""
+    return GateMatches(trials=trials(config))
+
+
+def gate(config: GateConfig) -> Rule:
+    """Make ``gate``."""
+    return Gate(trials=trials(config))
 
 
 def screening(config: ScreeningConfig) -> Screening:

@@ -34,6 +34,7 @@ def ludus_register_matchmakers() -> list[Component]:
             "curriculum", "CurriculumConfig", "A main agent's live weights, or its models while those are too strong"
         ),
         _matchmaker("forgotten", "ForgottenConfig", "Models that are not beaten any more; self-play if there are none"),
+        _matchmaker("gate-matches", "GateConfig", "Ratings: new models, for the rule gate", module="rule_config"),
         _matchmaker("latest-frozen", "LatestFrozenConfig", "The newest frozen model of other players, for exploiters"),
         _matchmaker("latest-self-play", "LatestSelfPlayConfig", "Live weights of the player or of the other side"),
         _matchmaker(
@@ -67,6 +68,7 @@ def ludus_register_rules() -> list[Component]:
         _rule("ada", "ADAConfig", "Larger shares for the side that loses (adaptive data adjustment)"),
         _rule("alphastar", "AlphaStarConfig", "Freezes and resets of main agents and exploiters, as in AlphaStar"),
         _rule("freeze-when", "FreezeWhenConfig", "Freezes by time, by decisions, or once a pool is beaten"),
+        _rule("gate", "GateConfig", "Models enter a pool once a sequential test finds them stronger"),
         _rule(
             "generations", "GenerationsConfig", "Freezes of a converged main agent, and resets of converged exploiters"
         ),

@@ -1,4 +1,4 @@
-"""Options of the rules and of the matchmaker ``tournament``."""
+"""Options of the rules, and of the matchmakers ``tournament`` and ``gate-matches``."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 from attrs import frozen
-from ludus.option import Presets, above, at_least, between, option
+from ludus.option import Presets, above, at_least, between, option, whole
+from ludus_ratings.sequential import MAX_ELO
 
 from ludus_matchmakers.config import RESULTS
 
@@ -153,3 +154,25 @@ class SuperiorConfig(ScreeningConfig):
     )
     final: str = option("final", help="Pool of finalists, which wait for the judgement of a person.")
     judged: tuple[str, ...] = option(("promoted", "rejected"), help="Pools of judged models, which are no finalists.")
+
+
+@frozen(kw_only=True)
+class GateConfig:
+    """Options of ``gate-matches`` and of ``gate``."""
+
+    players: tuple[str, ...] = option(
+        (), help="Players whose models are tested; empty: all whose models can meet each other."
+    )
+    elo0: float = option(
+        0.0, between(-MAX_ELO, MAX_ELO), help="Normalized Elo above the reference that a refused model has."
+    )
+    elo1: float = option(50.0, between(-MAX_ELO, MAX_ELO), help="Normalized Elo that a model passes for.")
+    alpha: float = option(0.05, between(0.001, 0.499), help="Probability that a model of strength elo0 passes.")
+    beta: float = option(0.05, between(0.001, 0.499), help="Probability that a model of strength elo1 is refused.")
+    max_matches: int = option(
+        2000, whole(1, 10**9), help="Rating matches after which a model is refused if the test is undecided."
+    )
+
+    def __attrs_post_init__(self) -> None:
+        if self.elo0 >= self.elo1:
+            raise ValueError(f"elo0: expected less than elo1 = {self.elo1:g}, got {self.elo0:g}")

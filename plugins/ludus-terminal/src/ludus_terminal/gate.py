@@ -13,6 +13,7 @@ import attrs
 import click
 import numpy as np
 from attrs import define, field, frozen
+from ludus.cli_types import FiniteRange
 from ludus.environment import Scenario
 from ludus.errors import ConfigError
 from ludus.runs import Run, open_run
@@ -27,8 +28,8 @@ __all__ = ["gate"]
 _STATUS: dict[Verdict, int] = {"passed": 0, "refused": 1, "undecided": 2}
 _POINTS = ("0", "½", "1", "1½", "2")
 _INTERVAL_S = 10.0  # between two lines where the output is no terminal
-_ELO = click.FloatRange(-MAX_ELO, MAX_ELO)
-_RATE = click.FloatRange(0.0, 0.5, min_open=True, max_open=True)
+_ELO = FiniteRange(-MAX_ELO, MAX_ELO)
+_RATE = FiniteRange(0.0, 0.5, min_open=True, max_open=True)
 
 
 @click.command()
