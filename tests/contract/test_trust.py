@@ -62,6 +62,7 @@ WORDS = {
     "LabelChannelsConfig": "labels leaves",
     "LeagueExploiterConfig": "pools",
     "MAPPOConfig": "seat_leaf",
+    "MLflowConfig": "project",
     "MSMConfig": "pools",
     "MinimaxMainConfig": "pools",
     "MixtureConfig": "weights",
@@ -84,9 +85,11 @@ WORDS = {
     "SuperiorConfig": "best final judged players rank_by shared",
     "TeamAgentConfig": "agents interfaces",
     "TeamRewardConfig": "game granted roles",
+    "TrackioConfig": "project",
     "UncertainConfig": "pools",
     "UniformHistoryConfig": "pools",
     "VectorPart": "leaves",
+    "WandbConfig": "project",
     "WithInterfacesConfig": "game interfaces",
 }
 #: Options that pass a table on: to a component, which is read like a run file, or to the constructor of a game.

@@ -1,0 +1,1 @@
+"""Metric sinks of ludus for experiment trackers."""
