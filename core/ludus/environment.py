@@ -23,8 +23,7 @@ decision gets the rewards up to and including the tick on which it ends. A *term
 *truncated* one does, from its observation of that tick. Later rewards of the seat, such as those of its team, count in
 the returns of the match but are not learned from. If they shall belong to a seat that plays no more, do not flag its
 end: its last decision then stays pending and collects rewards until the match ends.
-
-A game that runs in another process may fail in the middle of a match. Its environment marks the match in `Tick.void`.
+A match that is lost because its game fails is marked in `Tick.void`.
 `ludus.testing.check_environment` checks this contract.
 """
 
@@ -229,6 +228,8 @@ class RoleTick:
         statistics: What a seat has done in its match, such as counts, rates and positions, each ``[B, S] float32``, by
             the names of `Role.statistics`. They are read on the tick that ends the match, logged with evaluation
             matches, and no part of learning. They may change until then, and stay until the match index is reset.
+        dropped: ``[B, S] bool``, read where a seat acts or ends: its last action was not executed. That decision is
+            not learned from; the one before it gets the rewards. None: all are executed.
     """
 
     observation: Leaves
@@ -240,6 +241,7 @@ class RoleTick:
     terminated: np.ndarray | None = None
     truncated: np.ndarray | None = None
     statistics: dict[str, np.ndarray] = field(factory=dict)
+    dropped: np.ndarray | None = None
 
     def clear(self, indices: np.ndarray | slice) -> None:
         """Set rewards, reward parts and ends of seats of the matches at `indices` to 0."""
@@ -260,11 +262,9 @@ class Tick:
             that have not ended, in the same way unless they have flags of their own on this tick.
         truncated: ``[B] bool``: the match was cut off on this tick (time limit outside its rules).
         outcome: ``[B, teams] float32``: 1 win, ½ draw, 0 loss; meaningful where terminated or truncated.
-        void: ``[B] bool``: the match was lost on this tick, by a failure outside its rules, and is idle until it is
-            reset. It counts nowhere, and is played again with the same seed. Rewards of this tick are 0. True on one
-            tick only, and neither terminated nor truncated. None: no match is ever void.
-        elapsed_ticks: ``[B] int32``: ticks of the game by which this step advanced each match, for discounts per tick.
-            None: one.
+        void: ``[B] bool``: a failure outside its rules ended the match on this tick, without rewards; it is neither
+            terminated nor truncated. It counts nowhere and is played again. None: no match is ever void.
+        elapsed_ticks: ``[B] int32``: ticks of the game that the step took, for discounts per tick. None: one.
     """
 
     roles: dict[str, RoleTick]

@@ -173,3 +173,54 @@ def test_elapsed_ticks_are_those_of_the_game(scripted):
     totals.add(tick)
     seats = np.arange(2)
     assert totals.since_decision(totals.roles[0], seats, seats).elapsed_ticks.tolist() == [4, 1]
+
+
+@pytest.mark.parametrize(
+    ("dropped", "observations", "rewards", "ticks"),
+    [
+        ((), [1, 2, 3], [2, 3, 4], [2, 2, 2]),
+        ((2,), [1, 3], [2 + 3, 4], [4, 2]),
+        ((1,), [2, 3], [3, 4], [2, 2]),
+        ((1, 2), [3], [4], [2]),
+        ((3,), [1, 2], [2, 3 + 4], [2, 4]),
+        ((2, 3), [1], [2 + 3 + 4], [6]),
+        ((1, 2, 3), [], [], []),
+    ],
+)
+def test_dropped_decisions_are_withdrawn(dropped, observations, rewards, ticks):
+    """Their rewards and ticks belong to the decision before, which ends with the match if it is the last one."""
+    recorder, player = make_recorder(), np.array([0])
+    recorder.open_trajectories(1)
+    for value in (1, 2, 3, 4):
+        reward, elapsed = np.array([value], np.float32), np.array([2], np.int32)
+        if value - 1 in dropped:
+            before = recorder.withdraw_decisions(player)
+            reward, elapsed = reward + before[0], elapsed + before[1]
+        if value == 4:
+            over = {"terminated": np.array([True]), "truncated": np.array([False])}
+            recorder.end_trajectories(player, reward=reward, elapsed_ticks=elapsed, **over)
+            continue
+        recorder.assign_rewards(player, reward=reward, elapsed_ticks=elapsed)
+        entry = {"observation/obs": np.array([[value]], np.float32), "action": np.array([[1]])}
+        recorder.add_decisions(player, entry, version=1)
+    batch = recorder.flush()
+    length = int(batch.length[0]) if batch.length.size else 0
+    assert batch.observation["obs"][:length, :1, 0].ravel().tolist() == observations
+    assert batch.reward[:length, :1].ravel().tolist() == rewards
+    assert batch.elapsed_ticks[:length, :1].ravel().tolist() == ticks
+    assert batch.terminated[:length, :1].ravel().tolist() == [False] * (length - 1) + [True] * (length > 0)
+
+
+def test_a_decision_of_an_earlier_block_is_not_reached():
+    """It was sent already, with the observation of the withdrawn one as its bootstrap entry."""
+    recorder, player = make_recorder(), np.array([0])
+    recorder.open_trajectories(1)
+    for value in (1.0, 2.0):
+        decide(recorder, value)
+    first = recorder.flush()
+    assert first.observation["obs"][:2, 0, 0].tolist() == [1.0, 2.0]
+    assert [array.tolist() for array in recorder.withdraw_decisions(player)] == [[0.0], [0]]
+    decide(recorder, 3.0)
+    end(recorder, terminated=True)
+    second = recorder.flush()
+    assert second.observation["obs"][: int(second.length[0]), 0, 0].tolist() == [3.0]

@@ -206,7 +206,10 @@ class ActorCalls:
         for actor, chosen in self.seating.group_by_actor(all_seat_ids):
             own, seat_ids = (index, all_seat_ids) if chosen is None else (index.take(chosen), all_seat_ids.take(chosen))
             seats = Seats(tick, own, seat_ids, self.seating.slots.ravel().take(seat_ids), values)
-            yield actor, seats, self.totals.since_decision(role, own, seat_ids)
+            rewards = self.totals.since_decision(role, own, seat_ids)
+            if tick.dropped is not None:
+                rewards.dropped = seats.take(tick.dropped)
+            yield actor, seats, rewards
 
     def _store_actions(self, role: RoleSeats, actor: Actor, seats: Seats, actions: np.ndarray) -> None:
         """Store actions after a check: NumPy would broadcast other shapes and truncate other types."""

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from attrs import define, field
 
-from ludus._sampling.recorder import Recorder
+from ludus._sampling.recorder import Recorder, withdraw_dropped
 from ludus._sampling.seats import BuiltinActor, SeatRewards, Seats
 from ludus.agent import Agent, BuiltinAgent, EvaluatingAgent, elapse
 from ludus.algorithm import BoundedPolicy, Decision, Policy, PolicyInput, ProbabilityPolicy, TemperedPolicy, Weights
@@ -287,8 +287,7 @@ class LiveActor(PolicyActor):
     def load(self, weights: Weights, version: int) -> None:
         """Load newer weights. Call it only right after a block, so that all decisions of a segment have one version.
 
-        Recurrent states are kept, also after a player reset: running matches continue with the states that the old
-        weights computed, and segments record the states that they start with.
+        Recurrent states are kept, also after a player reset; segments record the states that they start with.
         """
         self.policy.load(weights)
         self.version = version
@@ -311,6 +310,7 @@ class LiveActor(PolicyActor):
         """Assign the rewards to the last decisions, then decide and record."""
         view, privileged = self.view(seats, rewards), self.privileged(seats)
         trajectories = self._trajectories[seats.seat_ids]
+        withdraw_dropped(self.recorder, trajectories, view.reward, rewards)
         self.recorder.assign_rewards(trajectories, reward=view.reward, elapsed_ticks=rewards.elapsed_ticks)
         state = take_state(self._state, seats.seat_ids)
         decision = self.decide(seats, view, privileged, state)
@@ -327,6 +327,7 @@ class LiveActor(PolicyActor):
         view = self.view(seats, rewards)
         self._check_finite({"reward": view.reward})
         trajectories = self._trajectories[seats.seat_ids]
+        withdraw_dropped(self.recorder, trajectories, view.reward, rewards)
         needs_final = self.recorder.end_trajectories(
             trajectories,
             reward=view.reward,
@@ -366,10 +367,7 @@ class LiveActor(PolicyActor):
 
 
 def any_action_if_unknown(mask: np.ndarray, labels: tuple[int, ...]) -> np.ndarray:
-    """Return ``mask [n, A]`` with all choices legal in rows where a label has no legal choice.
-
-    Environments return such rows for final observations if the legal choices are unknown.
-    """
+    """Return ``mask [n, A]`` with all choices legal in rows where a label has none, as in some final observations."""
     legal = np.logical_or.reduceat(mask, np.cumsum([0, *labels[:-1]]), axis=1)
     return np.asarray(mask | ~np.all(legal, axis=1, keepdims=True))
 

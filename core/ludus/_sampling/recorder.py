@@ -17,6 +17,7 @@ from typing import TypeAlias
 import numpy as np
 from attrs import define, field
 
+from ludus._sampling.seats import SeatRewards
 from ludus._sampling.segment_layout import STATE_PREFIX, SegmentLayout
 from ludus.environment import Leaves
 from ludus.errors import ConfigError
@@ -215,19 +216,38 @@ class Recorder:
         self._entries["truncated"][rows] = truncated[pending] & ~terminated[pending]
         return np.asarray(pending & truncated & ~terminated)
 
+    def withdraw_decisions(self, trajectories: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Remove the pending decisions of n trajectories, which were not executed; the ones before are pending again.
+
+        Returns:
+            Rewards ``[n] float32`` and ticks ``[n] int32`` that the latter had already; 0 without one in this block.
+        """
+        reward, elapsed_ticks = np.zeros(trajectories.size, np.float32), np.zeros(trajectories.size, np.int32)
+        chosen = self._pending[trajectories].nonzero()[0]
+        before, continues = self._remove_pending(trajectories[chosen])
+        self._pending[trajectories[chosen]] = continues
+        reward[chosen[continues]] = self._entries["reward"][before]
+        elapsed_ticks[chosen[continues]] = self._entries["elapsed_ticks"][before]
+        return reward, elapsed_ticks
+
+    def _remove_pending(self, trajectories: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Remove pending decisions; return the rows of those before in the same matches, and where there is one."""
+        rows = self._last_rows(trajectories)
+        before = rows - self.num_trajectories
+        has_ended = self._entries["terminated"][before] | self._entries["truncated"][before]
+        continues = (self._position[trajectories] > 1) & self._entries["decided"][before] & ~has_ended
+        self._entries["decided"][rows] = False
+        self._position[trajectories] -= 1
+        self._num_valued[trajectories] = np.minimum(self._num_valued[trajectories], self._position[trajectories])
+        self._pending[trajectories] = False
+        return before[continues], continues
+
     def _drop_pending(self, trajectories: np.ndarray) -> None:
         """Drop the pending decisions of n trajectories; the observation of one may stay as a bootstrap entry."""
         trajectories = trajectories[self._pending[trajectories]]
-        rows = self._last_rows(trajectories)
-        before = rows - self.num_trajectories
-        entries = self._entries
-        is_first = self._position[trajectories] < 2  # an earlier block ends with the observation already
-        continues = ~is_first & entries["decided"][before] & ~entries["terminated"][before]
-        entries["truncated"][before[continues]] = True
-        entries["decided"][rows] = False
-        self._position[trajectories[~continues]] -= 1
-        self._num_valued[trajectories] = np.minimum(self._num_valued[trajectories], self._position[trajectories])
-        self._pending[trajectories] = False
+        before, continues = self._remove_pending(trajectories)
+        self._entries["truncated"][before] = True
+        self._position[trajectories[continues]] += 1
 
     def add_final_observations(self, trajectories: np.ndarray, entry: dict[str, np.ndarray]) -> None:
         """Append the final observations of truncated seats as undecided entries.
@@ -262,6 +282,21 @@ class Recorder:
         self._num_valued = np.clip(self._num_valued - last, 0, self._position)
         used = int(np.flatnonzero(arrays["length"]).max(initial=-1)) + 1
         return SegmentBatch.from_arrays(arrays).part(0, used)
+
+
+def withdraw_dropped(recorder: Recorder, trajectories: np.ndarray, reward: np.ndarray, rewards: SeatRewards) -> None:
+    """Withdraw the decisions that the game has not executed; the ones before get the rewards.
+
+    Args:
+        recorder: Recorder of the decisions.
+        trajectories: ``[n]``.
+        reward: ``[n] float32``, rewards behind the interface; changed in place.
+        rewards: Rewards of the seats; `elapsed_ticks` is changed in place.
+    """
+    if rewards.dropped is not None and (dropped := rewards.dropped).any():
+        before, elapsed_ticks = recorder.withdraw_decisions(trajectories[dropped])
+        reward[dropped] += before
+        rewards.elapsed_ticks[dropped] += elapsed_ticks
 
 
 def _zeros(shapes: Shapes) -> dict[str, np.ndarray]:

@@ -82,11 +82,13 @@ class SeatRewards:
         reward: ``[n] float32``.
         elapsed_ticks: ``[n] int32``.
         parts: Named parts of the rewards, each ``[n] float32``.
+        dropped: ``[n] bool``: the last decision was not executed; None: all were.
     """
 
     reward: np.ndarray
     elapsed_ticks: np.ndarray
     parts: dict[str, np.ndarray] = field(factory=dict)
+    dropped: np.ndarray | None = None
 
 
 class Actor(Protocol):

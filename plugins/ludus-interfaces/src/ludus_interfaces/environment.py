@@ -191,6 +191,7 @@ class _WrappedRole:
         own, mask = self.tick, tick.action_mask
         own.acting, own.privileged = tick.acting, tick.privileged
         own.terminated, own.truncated, own.statistics = tick.terminated, tick.truncated, tick.statistics
+        own.dropped = tick.dropped
         if not matches.size:
             return
         view = SeatView(

@@ -163,6 +163,7 @@ class _TeamEnvironment(Wrapper):
             terminated=terminated,
             truncated=truncated,
             statistics={name: np.asarray(v[:, self._seats].mean(axis=-1)) for name, v in tick.statistics.items()},
+            dropped=None if tick.dropped is None else np.asarray(tick.dropped[:, self._seats].any(axis=-1)),
         )
 
     def _join_endings(self, tick: RoleTick) -> tuple[np.ndarray | None, np.ndarray | None]:
