@@ -112,21 +112,30 @@ def play_lock_step(client, crash_after):
                 client.send("observation", number, tick=game.round * 2, seats=[game.entry(seat) for seat in range(2)])
 
 
-def play_real_time(client, lag_s):
-    """Play matches of a game that goes on by itself: a round every ten ticks of 2 ms, whatever was answered."""
+def play_real_time(client, lag):
+    """Play matches of a game that goes on by itself: a round every ten ticks of 2 ms, whatever was answered.
+
+    Args:
+        client: The client.
+        lag: Ticks by which actions arrive later, except for those of the tick of a round.
+    """
     while True:
         start = client.next_match()
         game, tick = Rounds(start), 0
         clocks = [SeatClock(timing, [0]) for timing in client.welcome["timing"]]
-        is_void = False
+        is_void, arrived = False, []
         while game.round < ROUNDS and not is_void:
             due = [seat for seat in range(2) if clocks[seat].is_due(tick)]
             if due:
                 entries = [game.entry(seat) | {"dropped": clocks[seat].ask(tick)} for seat in due]
                 client.send("observation", game.number, tick=tick, seats=entries)
                 game.reward = 0.0
-            time.sleep(0.002 + lag_s * (tick == 0))
-            for message in client.poll(0.0):
+            time.sleep(0.002)
+            arrived += client.poll(0.0)
+            for message in [
+                one for one in arrived if tick >= one.get("tick", tick) + lag * (one.get("tick", 0) % 10 > 0)
+            ]:
+                arrived.remove(message)
                 is_void |= message["type"] == "match_void"
                 for entry in message.get("actions", ()):
                     clocks[entry["seat"]].receive(message["tick"], entry)
@@ -144,7 +153,7 @@ def main(port, token, matches="1", behaviour=""):
     client = Client("127.0.0.1", int(port), token=token, game="rounds", schema=SCHEMA, matches=int(matches), ports=1)
     try:
         if client.welcome["mode"] == "real-time":
-            play_real_time(client, 0.05 if behaviour == "lag" else 0.0)
+            play_real_time(client, 4 if behaviour == "late" else 0)
         play_lock_step(client, int(behaviour or -1))
     except ClientError as error:
         if error.code != "bye":

@@ -21,27 +21,36 @@ class TickWriter:
     Args:
         schema: Schema of the game.
         tick: The arrays.
-        count_late: Whether the tick has the statistic `LATE`.
+        count_late: Whether the tick has the statistic `LATE`, and arrays `dropped`, which are allocated here.
     """
 
     def __init__(self, schema: GameSchema, tick: Tick, *, count_late: bool) -> None:
         self._schema = schema
         self._tick = tick
         self._count_late = count_late
+        for role in tick.roles.values() if count_late else ():
+            role.dropped = np.zeros_like(role.acting)
         num_matches = tick.terminated.size
         self._game_ticks = np.zeros(num_matches, np.int64)
         self._late = np.zeros((num_matches, len(schema.seats)), np.int64)
+        self._asked = np.full(self._late.shape, -1, np.int64)  # tick of the newest observation of a seat that acts
+        self._decided = self._asked.copy()  # tick of the observation of its last decision
 
     def clear(self, index: int) -> None:
         """Set all arrays of a match to 0."""
         for array in self._arrays(self._tick):
             array[index] = 0
         self._game_ticks[index] = self._late[index] = 0
+        self._asked[index] = self._decided[index] = -1
 
     def start_step(self) -> None:
         """Set what belongs to one tick only to 0, in all matches."""
         self._tick.clear(slice(None))
+        acting = np.concatenate([role.acting for role in self._tick.roles.values()], axis=1)
+        np.copyto(self._decided, self._asked, where=acting)
         for role in self._tick.roles.values():
+            if role.dropped is not None:
+                role.dropped[role.acting] = False  # it was read
             role.acting[:] = False
 
     def observe(self, index: int, update: MatchUpdate) -> int:
@@ -49,10 +58,19 @@ class TickWriter:
         for seat, seat_update in update.seats:
             role, position = self._schema.seats[seat]
             self._write_seat(self._tick.roles[role.name], (index, position), seat_update)
-            self._late[index, seat] += len(seat_update.dropped)
+            self._note_dropped(index, seat, seat_update)
+            if seat_update.acts:
+                self._asked[index, seat] = update.tick
         elapsed = update.tick - int(self._game_ticks[index])
         self._game_ticks[index] = update.tick
         return elapsed
+
+    def _note_dropped(self, index: int, seat: int, update: SeatUpdate) -> None:
+        self._late[index, seat] += len(update.dropped)
+        role, position = self._schema.seats[seat]
+        dropped = self._tick.roles[role.name].dropped
+        if dropped is not None:
+            dropped[index, position] |= self._decided[index, seat] in update.dropped
 
     def end(self, index: int, update: MatchUpdate) -> None:
         """Write the end of a match."""
@@ -98,7 +116,7 @@ class TickWriter:
         for role in tick.roles.values():
             groups = (role.observation, role.privileged, role.reward_parts, role.statistics)
             yield from (array for group in groups for array in group.values())
-            optional = (role.acting, role.reward, role.action_mask, role.terminated, role.truncated)
+            optional = (role.acting, role.reward, role.action_mask, role.terminated, role.truncated, role.dropped)
             yield from (array for array in optional if array is not None)
 
 
