@@ -73,6 +73,7 @@ WORDS = {
     "PettingZooConfig": "mask_key max_entities roles statistics teams",
     "PlayerConfig": "name role",
     "RatingMixtureConfig": "weights",
+    "RemoteConfig": "command host",  # the user allows whole commands, see SECURITY.md
     "ResizeConfig": "leaves",
     "RestartFromConfig": "players source",
     "RewardPartsConfig": "fade once weights",
@@ -269,6 +270,8 @@ ALLOWED = {
     "contrib_envs/ludus-copies/src/ludus_copies/workers.py": "starts this interpreter",
     "contrib_envs/ludus-hok/src/ludus_hok/bridge.py": "starts the interpreter that a variable of the environment names",
     "contrib_envs/ludus-vizdoom/src/ludus_vizdoom/launcher.py": "replaces itself by the engine",
+    "contrib_envs/ludus-remote/src/ludus_remote/launch.py": "replaces itself by the game",
+    "contrib_envs/ludus-remote/src/ludus_remote/programs.py": "commands that the user allows",
     "contrib_envs/ludus-pettingzoo/src/ludus_pettingzoo/environment.py": "ids, whose option declares Imports",
     "core/ludus/component.py": "import paths that plugins register",
     "plugins/ludus-agents/src/ludus_agents/python.py": "agents, whose option declares Imports",

@@ -7,6 +7,7 @@ from contextlib import closing
 from pathlib import Path
 
 import click
+from ludus.cli_types import FiniteRange
 
 from ludus_remote.config import RemoteConfig
 from ludus_remote.environment import RemoteEnvironment
@@ -21,9 +22,7 @@ from ludus_remote.environment import RemoteEnvironment
 )
 @click.option("--certificate", default="", metavar="FILE", help="TLS certificate; needed for any address but loopback.")
 @click.option("--key", default="", metavar="FILE", help="TLS key.")
-@click.option(
-    "--timeout", default=60.0, show_default=True, type=click.FloatRange(1), help="Seconds to wait for a game."
-)
+@click.option("--timeout", default=60.0, show_default=True, type=FiniteRange(1), help="Seconds to wait for a game.")
 def remote_schema(file: Path, host: str, port: int, tokens: str, certificate: str, key: str, timeout: float) -> None:
     """Write the schema of the first game that connects to FILE.
 
