@@ -170,10 +170,10 @@ class MatchEngine:
         if indices.size:
             self._end_matches(indices, tick)
             self._start_matches(indices)
-        self._replay_void_matches(tick)
+        self._restart_void_matches(tick)
         return True
 
-    def _replay_void_matches(self, tick: Tick) -> None:
+    def _restart_void_matches(self, tick: Tick) -> None:
         """Start void matches again: same fixture, number and seed. Their pending decisions are dropped."""
         if tick.void is None:
             return
