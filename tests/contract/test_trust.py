@@ -79,6 +79,7 @@ WORDS = {
     "RewardPartsConfig": "fade once weights",
     "RunSection": "device launcher",
     "SamplingSection": "inference",
+    "Sc2Config": "map",  # looked up among the maps of the game
     "ScaleObservationConfig": "leaves",
     "ScenariosConfig": "combine matchmaker",
     "ScreeningConfig": "best players rank_by",
@@ -272,13 +273,17 @@ ALLOWED = {
     "contrib_envs/ludus-vizdoom/src/ludus_vizdoom/launcher.py": "replaces itself by the engine",
     "contrib_envs/ludus-remote/src/ludus_remote/launch.py": "replaces itself by the game",
     "contrib_envs/ludus-remote/src/ludus_remote/programs.py": "commands that the user allows",
+    "contrib_envs/ludus-sc2/src/ludus_sc2/game_process.py": "starts the game that a variable of the environment names",
+    "contrib_envs/ludus-sc2/src/ludus_sc2/launcher.py": "replaces itself by the game",
     "contrib_envs/ludus-pettingzoo/src/ludus_pettingzoo/environment.py": "ids, whose option declares Imports",
     "core/ludus/component.py": "import paths that plugins register",
     "plugins/ludus-agents/src/ludus_agents/python.py": "agents, whose option declares Imports",
     "plugins/ludus-bench/src/ludus_bench/_setup.py": "a module of an installed adapter",
     "plugins/ludus-bench/src/ludus_bench/watched_run.py": "starts this interpreter",
+    "plugins/ludus-dashboard/src/ludus_dashboard/actions.py": "starts this interpreter",
     "plugins/ludus-local/src/ludus_local/process.py": "starts this interpreter",
     "plugins/ludus-terminal/src/ludus_terminal/league.py": "names of its own modules",
+    "plugins/ludus-trackers/src/ludus_trackers/sinks.py": "names of its packages",
 }
 
 
