@@ -202,8 +202,9 @@ def test_options_of_the_run_can_be_replaced(folder):
     assert (folder / "run.toml").read_text() == before
 
 
-def test_every_value_is_a_row(folder):
+def test_every_value_is_a_row(folder, monkeypatch):
     """Each equals the result with that value alone, on the same seeds."""
+    monkeypatch.setenv("COLUMNS", "120")
     arguments = (folder, "main@1", "random", "--matches", 10)
     rows = json.loads(invoke(*arguments, "--vary", "environment.dummy-count.tick_limit=1,2", "--json"))
     assert rows["key"] == "environment.dummy-count.tick_limit"

@@ -142,7 +142,7 @@ def test_models_of_one_file_follow_each_other(write, data):
 def test_matches_can_be_listed(run, show, data):
     """The list has the fixture of every match; a reason may contain brackets."""
     lines = words(show(run, "matches", "--last", 2))
-    assert lines[-1] == ["4", "0", "eval", "main@2+", "main@1", "1", "0", "12", "why", "[main@2+]"]
+    assert lines[-1] == ["4.0", "eval", "main@2+", "main@1", "1", "0", "12", "why", "[main@2+]"]
     assert "is not in the range" in show(run, "matches", "--last", 10**20, code=2)  # more than the database can count
     matches = data(run, "matches", "--last", "5")["matches"]
     assert len(matches) == 5

@@ -127,12 +127,12 @@ def test_seat_out_of_range(ludus):
 @pytest.mark.parametrize("command", [PERFECT, ("watch", *COUNT, "--seats", "dummy-perfect", "dummy-random")])
 def test_a_seed_out_of_range(ludus, command):
     """A seed out of range is wrong usage; the largest seed works, also for several matches."""
-    for seed in (-1, 2**63):
+    for seed in (-1, 2**64):
         status, out = ludus(*command, "--seed", str(seed))
         assert status == 2
         assert f"Invalid value for '--seed': {seed} is not in the range" in out
     more = () if command == PERFECT else ("--matches", "2", "--delay", "0")
-    status, out = ludus(*command, "--seed", str(2**63 - 1), *more, typed="1\n1\n1\n1\n")
+    status, out = ludus(*command, "--seed", str(2**64 - 1), *more, typed="1\n1\n1\n1\n")
     assert status == 0, out
 
 
