@@ -7,44 +7,11 @@ import copy
 import gymnasium
 import numpy as np
 import pytest
-from gymnasium import spaces
 from ludus.errors import ContractError
 from ludus.testing import check_environment
+from ludus_copies.testing import ACTIONS, OBSERVATIONS, PAIRS
 from ludus_gymnasium.config import GymnasiumConfig
 from ludus_gymnasium.environment import make_environment
-
-BOX = spaces.Box(0, 1, (2,), np.float32)
-UNIT = spaces.Dict({"kind": spaces.Discrete(3, start=1), "at": spaces.Box(-2, 2, (2,), np.float32)})
-THREE = spaces.Discrete(3)
-AIM = spaces.Box(-1, 1, (2,), np.float32)
-OBSERVATIONS = {
-    "nested": spaces.Dict({"a": spaces.Dict({"x": BOX}), "b": THREE}),
-    "tuple": spaces.Tuple((BOX, THREE)),
-    "start": spaces.Discrete(4, start=1),
-    "image": spaces.Box(0, 255, (4, 42, 42), np.uint8),
-    "sequence": spaces.Sequence(BOX),
-    "stacked": spaces.Sequence(BOX, stack=True),
-    "units": spaces.Dict({"own": BOX, "units": spaces.Sequence(UNIT)}),
-    "stacked units": spaces.Dict({"own": BOX, "units": spaces.Sequence(UNIT, stack=True)}),
-    "choices": spaces.Sequence(spaces.Discrete(5), stack=True),
-}
-ACTIONS = {
-    "start": spaces.Discrete(3, start=1),
-    "switches": spaces.MultiBinary(3),
-    "several": spaces.MultiDiscrete([3, 4], start=[1, 2]),
-    "tuple": spaces.Tuple((THREE, spaces.Discrete(2))),
-    "vectors": spaces.Tuple((AIM, spaces.Box(0, 5, (1,), np.float64))),
-    "hybrid": spaces.Tuple((THREE, AIM)),
-    "dict": spaces.Dict({"move": THREE, "aim": AIM}),
-    "nested": spaces.Dict(
-        {
-            "a": spaces.Tuple((spaces.Discrete(3, start=5), spaces.MultiBinary(2))),
-            "b": spaces.Dict({"c": spaces.Box(-1, 1, (2, 2), np.float64), "d": spaces.MultiDiscrete([2, 3])}),
-            "e": spaces.Box(0, 10, (1,), np.int32),
-        }
-    ),
-}
-PAIRS = [(name, "start") for name in OBSERVATIONS] + [("nested", name) for name in ACTIONS if name != "start"]
 
 
 class Kinds(gymnasium.Env):

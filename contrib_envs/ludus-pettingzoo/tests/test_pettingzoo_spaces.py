@@ -10,6 +10,7 @@ import pytest
 from ludus.__main__ import main
 from ludus.errors import ConfigError
 from ludus.testing import check_environment
+from ludus_copies.testing import PAIRS
 from ludus_pettingzoo.config import PettingZooConfig
 from ludus_pettingzoo.environment import make_environment
 from ludus_pettingzoo.export import to_parallel
@@ -21,40 +22,9 @@ import copy
 
 import numpy as np
 from gymnasium import spaces
+from ludus_copies.testing import ACTIONS, OBSERVATIONS
 from pettingzoo import ParallelEnv
 from pettingzoo.utils import parallel_to_aec
-
-BOX = spaces.Box(0, 1, (2,), np.float32)
-UNIT = spaces.Dict({"kind": spaces.Discrete(3, start=1), "at": spaces.Box(-2, 2, (2,), np.float32)})
-THREE = spaces.Discrete(3)
-AIM = spaces.Box(-1, 1, (2,), np.float32)
-OBSERVATIONS = {
-    "nested": spaces.Dict({"a": spaces.Dict({"x": BOX}), "b": THREE}),
-    "tuple": spaces.Tuple((BOX, THREE)),
-    "start": spaces.Discrete(4, start=1),
-    "image": spaces.Box(0, 255, (4, 42, 42), np.uint8),
-    "sequence": spaces.Sequence(BOX),
-    "stacked": spaces.Sequence(BOX, stack=True),
-    "units": spaces.Dict({"own": BOX, "units": spaces.Sequence(UNIT)}),
-    "stacked units": spaces.Dict({"own": BOX, "units": spaces.Sequence(UNIT, stack=True)}),
-    "choices": spaces.Sequence(spaces.Discrete(5), stack=True),
-}
-ACTIONS = {
-    "start": spaces.Discrete(3, start=1),
-    "switches": spaces.MultiBinary(3),
-    "several": spaces.MultiDiscrete([3, 4], start=[1, 2]),
-    "tuple": spaces.Tuple((THREE, spaces.Discrete(2))),
-    "vectors": spaces.Tuple((AIM, spaces.Box(0, 5, (1,), np.float64))),
-    "hybrid": spaces.Tuple((THREE, AIM)),
-    "dict": spaces.Dict({"move": THREE, "aim": AIM}),
-    "nested": spaces.Dict(
-        {
-            "a": spaces.Tuple((spaces.Discrete(3, start=5), spaces.MultiBinary(2))),
-            "b": spaces.Dict({"c": spaces.Box(-1, 1, (2, 2), np.float64), "d": spaces.MultiDiscrete([2, 3])}),
-            "e": spaces.Box(0, 10, (1,), np.int32),
-        }
-    ),
-}
 
 
 class Kinds(ParallelEnv):
@@ -99,11 +69,6 @@ class Kinds(ParallelEnv):
 def env(**options):
     return parallel_to_aec(Kinds(**options))
 '''
-OBSERVATIONS = (
-    "nested", "tuple", "start", "image", "sequence", "stacked", "units", "stacked units", "choices",
-)  # fmt: skip
-ACTIONS = ("start", "switches", "several", "tuple", "vectors", "hybrid", "dict", "nested")
-PAIRS = [(name, "start") for name in OBSERVATIONS] + [("nested", name) for name in ACTIONS[1:]]
 RUN = """
 run.decisions = 1024
 [environment]

@@ -64,9 +64,8 @@ class StackActor(PolicyActor):
 
     def _act_in_order(self, seats: Seats, starts: np.ndarray, elapsed_ticks: np.ndarray) -> np.ndarray:
         count = seats.seat_ids.size
-        view = self.view(
-            seats, SeatRewards(np.zeros(count, np.float32), elapsed_ticks)
-        )  # no rewards: it learns nothing
+        rewards = SeatRewards(np.zeros(count, np.float32), elapsed_ticks)  # none: frozen models do not learn
+        view = self.view(seats, rewards)
         # a critic with privileged observations runs only if an observer reads its values
         privileged = {} if seats.values is None else self.privileged(seats)
         spans: Sequence[Span] = ()

@@ -20,6 +20,32 @@ from starlette.testclient import TestClient
 
 DUEL = (Seat("player", 0, 0), Seat("player", 1, 1))
 TOML = '[run]\nminutes = 1.0\n\n[environment]\nname = "a-game"\n\n[players.main]\nalgorithm = "dummy-a"\n'
+DUMMY_RUN = """
+[run]
+seed = 1
+workers = 0
+minutes = 10.0
+
+[environment]
+name = "dummy-count"
+
+[sampling]
+matches = 8
+
+[players.main]
+algorithm = "dummy-gradient"
+matchmaker = "dummy-uniform"
+freeze_every_decisions = 500
+
+[anchors]
+random = { agent = "dummy-random" }
+"""
+
+
+@pytest.fixture(scope="session")
+def dummy_run():
+    """Return the TOML text of a run that goes on until it is stopped, and freezes models all the time."""
+    return DUMMY_RUN
 
 
 class WrittenRun:

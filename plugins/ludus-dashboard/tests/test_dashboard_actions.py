@@ -11,25 +11,6 @@ import pytest
 from ludus.runs import open_run, running_pid
 
 TOKEN = "0123456789abcdef"
-DUMMY = """
-[run]
-seed = 1
-workers = 0
-minutes = 10.0
-
-[environment]
-name = "dummy-count"
-
-[sampling]
-matches = 8
-
-[players.main]
-algorithm = "dummy-gradient"
-matchmaker = "dummy-uniform"
-
-[anchors]
-random = { agent = "dummy-random" }
-"""
 
 
 @pytest.fixture
@@ -155,12 +136,12 @@ def wait(test):
         time.sleep(0.05)
 
 
-def test_a_real_run_is_resumed_paused_and_stopped(browse, tmp_path):
+def test_a_real_run_is_resumed_paused_and_stopped(browse, dummy_run, tmp_path):
     """The run goes on in a process of its own, and ends cleanly."""
     folder = tmp_path / "runs" / "run"
     client = browse(token=TOKEN, hosts=None, allow_actions=True)
     client.get(f"/?token={TOKEN}")
-    (tmp_path / "run.toml").write_text(DUMMY)
+    (tmp_path / "run.toml").write_text(dummy_run)
     command = [sys.executable, "-m", "ludus", "train", tmp_path / "run.toml", "--run", folder]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     wait(lambda: running_pid(folder) == process.pid)

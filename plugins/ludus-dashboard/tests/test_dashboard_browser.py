@@ -17,27 +17,6 @@ from ludus.runs import open_run
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 NODE_MODULES = Path(os.environ.get("LUDUS_NODE_MODULES", "node_modules")).resolve()
 HERE = Path(__file__).parent
-TOML = """
-[run]
-seed = 1
-workers = 0
-minutes = 10.0
-
-[environment]
-name = "dummy-count"
-
-[sampling]
-matches = 8
-
-[players.main]
-algorithm = "dummy-gradient"
-matchmaker = "dummy-uniform"
-freeze_every_decisions = 500
-
-[anchors]
-random = { agent = "dummy-random" }
-"""
-
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(CHROMIUM is None or shutil.which("node") is None, reason="needs chromium and node"),
@@ -57,10 +36,10 @@ def wait(test):
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
+def folder(tmp_path_factory, dummy_run):
     """Return the folder of a run that goes on, with models and rating matches."""
     root = tmp_path_factory.mktemp("runs")
-    (root / "run.toml").write_text(TOML)
+    (root / "run.toml").write_text(dummy_run)
     command = [sys.executable, "-m", "ludus", "train", root / "run.toml", "--run", root / "live"]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
