@@ -22,9 +22,9 @@ from typing import TYPE_CHECKING, Any
 
 from ludus._config.run_config import load_config, read_rating
 from ludus._config.sections import RunConfig
+from ludus._league.change_requests import change_pool, change_share
 from ludus._league.host_quarantine import request_release
 from ludus._league.league import League
-from ludus._league.pool_requests import change_pool, change_share
 from ludus._league.repair import repair_files
 from ludus._league.return_outcome import BASELINE, ReturnOutcome
 from ludus._league.statistics import Mean, Score, mean_of, score

@@ -15,6 +15,7 @@ from attrs import define, field
 
 from ludus._config.sections import RunConfig
 from ludus._league.assignments import Assignments
+from ludus._league.change_requests import ChangeRequests
 from ludus._league.changes import ModelRegistry, RuleRunner
 from ludus._league.fixtures import EvaluationFixtures, TrainingFixtures
 from ludus._league.host_quarantine import HostQuarantine
@@ -23,7 +24,6 @@ from ludus._league.matchmaking_state import MatchmakingState
 from ludus._league.membership import Membership
 from ludus._league.model_scan import ModelInspector
 from ludus._league.outbox import Outbox
-from ludus._league.pool_requests import PoolRequests
 from ludus._league.results import MatchCounts, ResultRecorder
 from ludus._league.retention import Retention
 from ludus._messaging.messages import (
@@ -65,7 +65,7 @@ class Coordinator:
         counts: Counts of finished matches.
         models: Adds frozen models.
         rule_runner: Applies rules.
-        pool_requests: Applies changes of pools and shares that other processes request.
+        change_requests: Applies changes of pools and shares that other processes request.
         membership: The workers.
         inspector: Quarantines damaged models.
         retention: Retires models.
@@ -87,7 +87,7 @@ class Coordinator:
     counts: MatchCounts
     models: ModelRegistry
     rule_runner: RuleRunner
-    pool_requests: PoolRequests
+    change_requests: ChangeRequests
     membership: Membership
     inspector: ModelInspector
     retention: Retention
@@ -210,7 +210,7 @@ class Coordinator:
         self._flushed_s = now
         self.inspector.poll()
         self.outbox.needs_commit |= self.quarantine.apply_requests(now)
-        if self.outbox.needs_commit or self.pool_requests.is_due(now):
+        if self.outbox.needs_commit or self.change_requests.is_due(now):
             self.commit()
         self.outbox.flush(self.link, self.plugins)
 
@@ -221,13 +221,13 @@ class Coordinator:
             StoreError: The disk failed.
         """
         store = self.league.store
-        self.pool_requests.apply()
+        self.change_requests.apply()
         self._matchmaking_state().save(store)
         store.set_counter("elapsed_s", self.league.elapsed_s)
         store.set_counter("matches", self.counts.training)
         store.set_counter("rating_matches", self.counts.rating)
         store.commit()
-        self.pool_requests.acknowledge()
+        self.change_requests.acknowledge()
         self.retention.delete_files()
         self.outbox.needs_commit = False
 

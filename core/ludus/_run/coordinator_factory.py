@@ -8,6 +8,7 @@ from functools import partial
 
 from ludus._config.sections import RunConfig
 from ludus._league.assignments import Assignments
+from ludus._league.change_requests import ChangeRequests
 from ludus._league.changes import FreezeRequests, ModelRegistry, RuleRunner
 from ludus._league.coordinator import Coordinator
 from ludus._league.damage import DamageContainment
@@ -18,7 +19,6 @@ from ludus._league.matchmaking_state import MatchmakingState
 from ludus._league.membership import Membership
 from ludus._league.model_scan import ModelInspector
 from ludus._league.outbox import Outbox
-from ludus._league.pool_requests import PoolRequests
 from ludus._league.results import MatchCounts, ResultRecorder
 from ludus._league.retention import Retention
 from ludus._messaging.refusals import Refusals
@@ -116,7 +116,7 @@ def make_coordinator(
             every_matches=config.league.every_matches,
             applied_at=state.rules_applied_at,
         ),
-        pool_requests=PoolRequests(league, training.set_share),
+        change_requests=ChangeRequests(league, training.set_share),
         membership=Membership(
             {learner_name(player): player for player in config.players},
             league,

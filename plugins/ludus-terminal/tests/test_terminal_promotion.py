@@ -117,7 +117,7 @@ def test_any_other_pool_may_be_entered(made, show, pool):
 
 
 def test_a_run_that_does_not_answer_is_one_line(write, show, monkeypatch):
-    """The request is kept; `tests/core/test_pool_requests.py` has runs that answer."""
+    """The request is kept; `tests/core/test_change_requests.py` has runs that answer."""
     made = write()
     made.freeze("main")
     made.store.commit()

@@ -52,7 +52,7 @@ def write_request(run_dir: Path, change: PoolChange | Share) -> Path:
 
 
 @define
-class PoolRequests:
+class ChangeRequests:
     """Applies requested changes of pools and shares.
 
     Args:
@@ -192,7 +192,7 @@ def _request(path: Path, change: PoolChange | Share, *, timeout_s: float) -> Non
     request, deadline_s = write_request(path, change), time.monotonic() + timeout_s
     while request.exists():
         with suppress(RunInUse), wrap_database_errors(path / DATABASE), Store.open(path) as store:
-            requests = PoolRequests(League.of(store))
+            requests = ChangeRequests(League.of(store))
             requests.apply()
             store.commit()
             requests.acknowledge()

@@ -8,8 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+from ludus._league.change_requests import ChangeRequests, write_request
 from ludus._league.league import League
-from ludus._league.pool_requests import PoolRequests, write_request
 from ludus._messaging.messages import ModelFrozen
 from ludus._store.model_files import save_arrays
 from ludus._store.store import Store
@@ -113,11 +113,11 @@ def test_a_request_survives_the_end_of_the_run(running):
 def test_a_crash_before_the_commit_loses_no_request(running):
     """The next writer of the league applies it."""
     write_request(running.run_dir, CHANGE)
-    running.coordinator.pool_requests.apply()
+    running.coordinator.change_requests.apply()
     running.store.close()  # drops what was not committed
     assert pools(running.run_dir) == {}
     with Store.open(running.run_dir) as store:
-        again = PoolRequests(League.of(store))
+        again = ChangeRequests(League.of(store))
         again.apply()
         store.commit()
         again.acknowledge()
@@ -127,13 +127,13 @@ def test_a_crash_before_the_commit_loses_no_request(running):
 def test_a_crash_after_the_commit_applies_no_request_twice(running):
     """A rule has removed the model since; the file that the crash has left adds it no second time."""
     write_request(running.run_dir, CHANGE)
-    running.coordinator.pool_requests.apply()
+    running.coordinator.change_requests.apply()
     running.store.commit()  # the crash comes before the file is deleted
     running.store.close()
     with Store.open(running.run_dir) as store:
         league = League.of(store)
         league.apply([PoolChange(pool="chosen", model="main@1", enters=False)])
-        again = PoolRequests(league)
+        again = ChangeRequests(league)
         again.apply()
         store.commit()
         again.acknowledge()
