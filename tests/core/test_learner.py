@@ -9,6 +9,7 @@ from ludus._messaging.messages import (
     Checkpoint,
     CheckpointAck,
     FreezeRequest,
+    Heartbeat,
     Hello,
     MetricsReport,
     ModelAck,
@@ -19,6 +20,7 @@ from ludus._messaging.messages import (
 )
 from ludus._store.model_files import load_arrays, load_manifest, save_checkpoint
 from ludus._training_budget import TrainingBudget
+from ludus.activity import UPDATING, report_activity
 from ludus.errors import ContractError, ModelError, RunError
 from ludus.launcher import COORDINATOR
 
@@ -118,6 +120,21 @@ def test_refused_updates_with_data_of_another_host_cut_it_off(harness):
             harness.learner.work()
     with pytest.raises(ContractError, match="3 updates in a row"):
         harness.learner.work()
+
+
+def test_a_learner_sends_heartbeats_during_an_update(harness, monkeypatch):
+    """For every activity that its trainer reports, so that a long update is not taken for a hanging one."""
+    update = harness.trainer.update
+
+    def report_and_update(batch, *, progress):
+        report_activity(UPDATING, 0, 2)
+        assert len(harness.link.of(Heartbeat)) == 1
+        return update(batch, progress=progress)
+
+    monkeypatch.setattr(harness.trainer, "update", report_and_update)
+    harness.block(1, decisions=10)
+    harness.learner.work()
+    assert [message.count for message in harness.link.of(Heartbeat)] == [0, 10]
 
 
 @pytest.mark.parametrize("blocks", [1, 2])

@@ -39,6 +39,7 @@ from ludus._messaging.messages import (
 from ludus._messaging.permissions import check_owner
 from ludus._messaging.refusals import Refusals, RefusedMessage
 from ludus._sampling.segment_layout import SegmentLayout
+from ludus.activity import listen
 from ludus.algorithm import Trainer
 from ludus.errors import ContractError, WireError
 from ludus.launcher import COORDINATOR, Link, SharedMemory, learner_name, sampler_host
@@ -229,7 +230,8 @@ class Learner:
         batch, senders = self.intake.take_batch()
         decisions = batch.num_decisions
         try:
-            result = self._helpers.update(state.trainer, batch, progress=state.progress(self.clock()))
+            with listen(lambda *_activity: self._send_heartbeat()):
+                result = self._helpers.update(state.trainer, batch, progress=state.progress(self.clock()))
         except ContractError as error:
             self._record_failed_update(error, senders)
         else:

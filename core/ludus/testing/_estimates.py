@@ -140,9 +140,10 @@ def check_update_time(config: RunConfig, player: PlayerConfig, *, update_s: floa
         yield Finding(
             "warn",
             f"player {player.name}",
-            f"an update of {batch:,} decisions takes about {update_s:,.0f} s on one core, and a learner that is silent "
-            f"for run.stall_s = {config.run.stall_s:g} s is restarted; choose a smaller network, smaller images, fewer "
-            f"{table}.batch_decisions, or a longer run.stall_s",
+            f"an update of {batch:,} decisions takes about {update_s:,.0f} s on one core, and a learner is restarted "
+            f"if one gradient step takes run.stall_s = {config.run.stall_s:g} s, or the whole update of an algorithm "
+            f"that does not report its steps; choose a smaller network, smaller images, fewer {table}.batch_decisions, "
+            f"or a longer run.stall_s",
         )
 
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import subprocess
 import sys
+import time
 
 import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
 from ludus import ContractError, ModelError
+from ludus.activity import UPDATING, listen
 from ludus.algorithm import BoundedPolicy
 from ludus.inference import Span
 
@@ -74,6 +77,18 @@ def test_the_lowest_value_is_kept_with_the_weights(make_ppo, make_batch):
         policy.load(trainer.weights() | {"value_min": np.float32(-slot)}, slot=slot)
     assert policy.lowest_values(3, [Span(0, 0, 1), Span(3, 1, 3)]).tolist() == [0, -3, -3]
     assert isinstance(policy, BoundedPolicy)
+
+
+@pytest.mark.parametrize("advantage", ["gae", "vtrace"])
+def test_every_gradient_step_is_reported(make_ppo, make_batch, monkeypatch, advantage):
+    """The launcher of a learner learns from that that a long update goes on."""
+    ppo, reports, clock = make_ppo(num_minibatches=5, epochs=2, advantage=advantage), [], itertools.count()
+    batch = make_batch(ppo)
+    monkeypatch.setattr(time, "monotonic", lambda: float(next(clock)))  # a second passes between two reports
+    with listen(lambda text, done, total: reports.append((text, done, total))):
+        update(ppo, batch)
+    steps = [report for report in reports if report[2] == 5]
+    assert steps == 2 * [(UPDATING, done, 5) for done in range(1, 6)]
 
 
 def test_samples_and_gradient_steps_are_counted_per_pass(make_ppo, make_batch):

@@ -9,6 +9,7 @@ from typing import Generic, TypeVar
 
 import numpy as np
 import torch
+from ludus.activity import UPDATING, track
 from ludus.algorithm import UpdateResult, Weights
 from ludus.environment import Role
 from ludus.errors import ContractError
@@ -202,7 +203,7 @@ class ReplayTrainer(ABC, Generic[_Options, _Model]):
         if not self._can_sample:
             return {}
         rng = np.random.default_rng([int(self._state["seed"]), int(self._state["updates"])])
-        values = [step(rng) for _ in range(self._config.updates_per_batch)]
+        values = [step(rng) for _ in track(UPDATING, range(self._config.updates_per_batch))]
         means = dict(zip(self._step.metric_names, torch.stack(values).mean(dim=0).tolist(), strict=True))
         bad = [name for name, value in means.items() if not math.isfinite(value)]
         if bad:

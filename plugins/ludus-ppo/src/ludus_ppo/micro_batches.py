@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 import torch
 from attrs import frozen
+from ludus.activity import UPDATING, track
 from ludus_torch.activation_memory import saved_bytes
 from torch import Tensor
 
@@ -35,7 +36,7 @@ class Parts:
 
     def take(self) -> Iterator[Minibatch]:
         """Yield the parts, one after another."""
-        return map(self.source.take, self.indices)
+        return map(self.source.take, track(UPDATING, self.indices))
 
 
 class MicroBatches:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import torch
 from attrs import frozen
+from ludus.activity import UPDATING, track
 from ludus.group import Group
 from torch import Tensor
 
@@ -56,7 +57,8 @@ def run_passes(
     samples = 0
     for share in _pass_shares(epochs):
         pass_steps, pass_samples = [], 0
-        for index in _draw(source, rng, count=max(1, round(share * num_minibatches)), share=share, group=group):
+        indices = _draw(source, rng, count=max(1, round(share * num_minibatches)), share=share, group=group)
+        for index in track(UPDATING, indices):
             parts = Parts(source, divide(source, index))
             pass_steps.append(step(parts))
             pass_samples += parts.num_rows

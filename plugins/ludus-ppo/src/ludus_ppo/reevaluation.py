@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 import torch
+from ludus.activity import UPDATING, track
 from torch import Tensor
 
 from ludus_ppo.advantages import Reevaluation
@@ -38,7 +39,7 @@ def reevaluate(
     """
     log_ratio = torch.zeros(trainable.size)
     values = {head: torch.zeros(trainable.size) for head in heads}
-    for index in source.draw(np.random.default_rng(0), count=-(-num_rows // _MAX_ROWS)):
+    for index in track(UPDATING, source.draw(np.random.default_rng(0), count=-(-num_rows // _MAX_ROWS))):
         entries, minibatch = torch.from_numpy(source.entries(index)), source.take(index)
         parameters, new_values = evaluate(minibatch)
         for head, value in new_values.items():
