@@ -30,6 +30,13 @@ def test_the_spec_describes_the_game():
     assert not spec.symmetric
 
 
+def test_some_of_the_matches_may_start_before_the_others():
+    """The first start of a part of the batch computes no value of the rest that is not a number."""
+    game = Moba(MobaConfig(), num_matches=3)
+    tick = game.reset(np.array([7], np.uint64), indices=np.array([1]))
+    assert all(np.isfinite(leaf).all() for leaf in tick.roles["hero"].observation.values())
+
+
 def test_matches_do_not_depend_on_the_batch(play):
     """A match is the same alone and as one of many."""
     many, alone = Moba(MobaConfig(), num_matches=5), Moba(MobaConfig(), num_matches=1)

@@ -99,6 +99,7 @@ class World:
             getattr(world, name)[:] = rules.by_slot(name)[:UNITS]
         world.max_health[:] = rules.by_slot("health")[:UNITS]
         world.health[:, :, STRUCTURES] = world.max_health[:, :, STRUCTURES]
+        world.level[:] = 1
         return world
 
     def put(self, at: Indices, source: World) -> None:
