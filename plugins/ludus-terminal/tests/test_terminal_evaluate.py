@@ -223,3 +223,5 @@ def test_wrong_options_are_errors(folder):
     assert "expected KEY=VALUE,VALUE,…, got 'ticks'" in text
     with pytest.raises(ConfigError, match=r"environment\.dummy-count\.tics: unknown key"):
         invoke(folder, "main@1", "random", "--set", "environment.dummy-count.tics=5")
+    with pytest.raises(ConfigError, match=r"^--vary environment\.dummy-count\.tics: unknown key"):
+        invoke(folder, "main@1", "random", "--vary", "environment.dummy-count.tics=5,6")

@@ -13,6 +13,7 @@ import numpy as np
 from attrs import frozen
 from ludus.agent import Agent
 from ludus.environment import Environment, EnvironmentSpec, Scenario
+from ludus.errors import ConfigError
 from ludus.levels import WeakenedSource
 from ludus.lineup import Lineup, make_agents, make_lineups, team_rotations
 from ludus.runs import ReturnOutcome, open_run, play_matches, score
@@ -95,7 +96,10 @@ def evaluate(
         click.echo(json.dumps(_json(lineups, results)) if as_json else _text(lineups, results))
         return
     key, values = variation
-    played = {value: _play(run_dir, participants, (*overrides, f"{key}={value}"), **options) for value in values}
+    try:
+        played = {value: _play(run_dir, participants, (*overrides, f"{key}={value}"), **options) for value in values}
+    except ConfigError as error:
+        raise ConfigError(*(line.replace(f"--set {key}", f"--vary {key}", 1) for line in error.problems)) from None
     if as_json:
         click.echo(json.dumps({"key": key, "values": {value: _json(*found) for value, found in played.items()}}))
     else:
