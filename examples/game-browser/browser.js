@@ -36,7 +36,7 @@ const CHOOSE = { bot: botAction, person: personAction };
 
 /** Play a match in real time; return when it ends. */
 async function onMatch(match) {
-  if (client.session.welcome.mode !== "real-time") throw new Error('expected environment.remote.mode = "real-time"');
+  if (client.session.welcome.mode !== "real-time") throw new Error("expected real-time mode");
   const game = new Game(match.seed);
   const { timing } = client.session.welcome;
   const start = performance.now();
@@ -92,6 +92,7 @@ function disc({ x, y }, radius, color) {
 const options = new URLSearchParams(location.search);
 const url = options.get("url") ?? "ws://127.0.0.1:7700/";
 const token = options.get("token") ?? "";
-const hello = { token, game: "arena-duel", build: "browser", schema: SCHEMA };
+const policies = (options.get("policies") ?? "person,").split(","); // of both seats; empty: any that is served
+const hello = { token, game: "arena-duel", build: "browser", schema: SCHEMA, policies };
 const client = new LudusClient({ url, ports: 1, onMatch, ...hello }); // browsers delay connections after refused ones
 client.run().then((reason) => show(`the session ended: ${reason}`), (error) => show(error.message));

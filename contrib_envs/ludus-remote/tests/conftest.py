@@ -10,8 +10,11 @@ import sys
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
+import ludus
 import msgpack
 import pytest
+from ludus.matchmaker import PoolChange
+from ludus.runs import change_pool
 from ludus_remote.config import RemoteConfig
 from ludus_remote.environment import RemoteEnvironment
 from ludus_remote.gateway import Gateway, GatewayOptions
@@ -132,3 +135,26 @@ def open_gateway():
 def script():
     """Return the script of the transcripts, whose functions make messages."""
     return runpy.run_path(str(Path(__file__).with_name("make_transcripts.py")))
+
+
+@pytest.fixture(scope="session")
+def run_dir(tmp_path_factory):
+    """Train a league of the game for a moment; its first model is in the pool ``chosen``."""
+    command = (sys.executable, str(GAME), "{port}", "{token}", "2")
+    folder = tmp_path_factory.mktemp("runs") / "rounds"
+    learner = {"batch_decisions": 32, "num_minibatches": 1, "epochs": 1, "segment_decisions": 8}
+    player = {"algorithm": "ppo", "network": "mlp", "matchmaker": "latest-self-play", "freeze_every_decisions": 40}
+    config = {
+        "run": {"decisions": 80, "workers": 0},
+        "environment": {"name": "remote", "remote": {"command": list(command)}},
+        "sampling": {"matches": 2},
+        "evaluation": {"final_matches": 0, "matches": 1},
+        "players": {"main_agent": player | {"ppo": learner}},
+        "anchors": {"random": {"agent": "random"}},
+    }
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(COMMANDS_VARIABLE, shlex.join(command))
+        with ludus.train(config, run_dir=folder) as run:
+            assert len(run.models) >= 2
+    change_pool(folder, PoolChange(pool="chosen", model="main_agent@1", enters=True))
+    return folder

@@ -8,6 +8,7 @@ import secrets
 import ssl
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 
@@ -17,7 +18,7 @@ from ludus.errors import ConfigError
 from ludus_remote.connection import Connection, Game
 from ludus_remote.matches import MatchUpdate, RemoteMatch
 from ludus_remote.payload import Message, ProtocolError, encode, one_line, read, read_items, read_whole
-from ludus_remote.schema import GameSchema
+from ludus_remote.schema import MOST_SEATS, GameSchema
 from ludus_remote.session import PROTOCOL, GameSession, Limits, Timing
 
 NUM_PORTS = 32
@@ -44,6 +45,9 @@ class GatewayOptions:
         make_timing: Returns the times of all seats in real-time mode; empty in lock-step mode.
         tls: TLS context; None on loopback.
         make_key: Returns the key of a new session.
+        check_game: Called with the schema of a game that joins and the policies that it requests for its seats; refuses
+            it by a `ProtocolError`.
+        on_end: Called with every match that has ended, before its end is acknowledged.
     """
 
     host: str
@@ -53,6 +57,8 @@ class GatewayOptions:
     make_timing: Callable[[GameSchema], tuple[Timing, ...]] = lambda _: ()
     tls: ssl.SSLContext | None = None
     make_key: Callable[[], str] = secrets.token_urlsafe
+    check_game: Callable[[GameSchema, Sequence[str]], None] = lambda _schema, _policies: None
+    on_end: Callable[[RemoteMatch, MatchUpdate], None] = lambda _match, _update: None
 
 
 @define(eq=False)
@@ -73,6 +79,7 @@ class Gateway:
         updates: Updates that the environment has not taken.
         wanted: Number of updates for which the environment waits.
         port: Port of the gateway.
+        errors: Number of connections that an error ended, by its code.
 
     Raises:
         ConfigError: The gateway cannot listen.
@@ -86,6 +93,7 @@ class Gateway:
     updates: list[tuple[RemoteMatch, MatchUpdate]] = field(init=False, factory=list)
     wanted: int = field(init=False, default=1)
     port: int = field(init=False, default=0)
+    errors: Counter[str] = field(init=False, factory=Counter)
     refusal: str = field(init=False, default="")  # the last one of a game with a token, for errors
     _loop: asyncio.AbstractEventLoop = field(init=False, factory=asyncio.new_event_loop)
     _server: asyncio.Server = field(init=False)
@@ -138,11 +146,11 @@ class Gateway:
         """Send messages of sessions soon; a lost connection gets them when it is resumed."""
         self._loop.call_soon_threadsafe(_send, messages)
 
-    def drop_game(self, token: str, text: str) -> None:
-        """Disconnect a game whose process has ended; its matches are void."""
+    def drop_game(self, token: str, text: str, *, sends_bye: bool = False) -> None:
+        """Disconnect a game, because its process has ended or with a bye; its matches are void."""
         with self.changed:
             if (game := self.games.get(token)) is not None:
-                self._loop.call_soon_threadsafe(self._end_game, game, text)
+                self._loop.call_soon_threadsafe(self._end_game, game, text, sends_bye)
 
     def close(self) -> None:
         """Send every game a bye and stop; closing twice is harmless."""
@@ -217,21 +225,24 @@ class Gateway:
         data = read(hello, "schema", "map")
         name = one_line(read(hello, "game", "text", most=64), 64)
         build = one_line(read(hello, "build", "text", "", most=128), 128)
-        if self.schema is None:
-            self.schema = GameSchema(data)
-        elif difference := self.schema.difference(data):
+        policies = read_items(hello, "policies", "text", (), most=MOST_SEATS)
+        schema = self.schema or GameSchema(data)
+        if difference := schema.difference(data):
             raise ProtocolError("schema", f"the schema differs from that of the run: {difference}")
         needed = self.num_matches - self.capacity
         if needed < 1:
             raise ProtocolError("full", "the gateway needs no more games")
+        self.options.check_game(schema, policies)
+        self.schema = schema
         session = GameSession(
             key=self.options.make_key(),
-            schema=self.schema,
+            schema=schema,
             capacity=min(capacity, needed),
             report=self._report,
             limits=self.options.limits,
-            timing=self.options.make_timing(self.schema),
+            timing=self.options.make_timing(schema),
             game=f"{name} {build}".strip(),
+            policies=policies,
         )
         connection.game = self.games[token] = Game(session, token, connection)
         _log.info("game %s at %s plays %d matches", session.game, connection.peer, session.capacity)
@@ -239,6 +250,8 @@ class Gateway:
         return [session.welcome()]
 
     def _report(self, match: RemoteMatch, update: MatchUpdate) -> None:
+        if update.kind == "end":
+            self.options.on_end(match, update)
         self.updates.append((match, update))
         if len(self.updates) >= self.wanted:
             self.changed.notify_all()
@@ -246,6 +259,7 @@ class Gateway:
     def fail(self, connection: Connection, error: ProtocolError) -> None:
         """Log an error, and end the session of the game that caused it."""
         game = connection.game
+        self.errors[error.code] += 1
         text = f"{game.session.game if game else 'a connection'} at {connection.peer}: {error.code}: {error.text}"
         if game is not None:
             self._end_game(game, error.text)
@@ -256,12 +270,14 @@ class Gateway:
             self._logged_s = now
             _log.warning("%s", text)
 
-    def _end_game(self, game: Game, text: str) -> None:
+    def _end_game(self, game: Game, text: str, sends_bye: bool = False) -> None:
         """Forget a game; its matches are void."""
         with self.changed:
             if self.games.get(game.token) is game:
                 del self.games[game.token]
             if game.connection is not None:
+                if sends_bye:
+                    game.connection.send(encode({"type": "bye", "ack": game.session.received, "reason": text}))
                 game.connection.game = None
                 game.connection.close()
                 game.connection = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
@@ -74,6 +75,7 @@ class RemoteMatch:
     Attributes:
         tick: Tick of the last message; -1 before the first.
         deciding: Tick of the observation that each seat decides on, by seat.
+        observed_s: When the last observation was received, by the monotonic clock.
         is_answered: Whether the last observation was answered.
     """
 
@@ -84,6 +86,7 @@ class RemoteMatch:
     waits: bool
     tick: int = field(init=False, default=-1)
     deciding: dict[int, int] = field(init=False, factory=dict)
+    observed_s: float = field(init=False, default=0.0)
     is_answered: bool = field(init=False, default=True)
     _ended: set[int] = field(init=False, factory=set)
     _endings: list[tuple[int, SeatUpdate]] = field(init=False, factory=list)
@@ -99,6 +102,7 @@ class RemoteMatch:
         tick = self._advance(message, strictly=True)
         seats = self._read_seats(message, "observation")
         self.is_answered = False
+        self.observed_s = time.monotonic()
         self.deciding.update((seat, tick) for seat, update in seats if update.acts)
         return MatchUpdate(tick=tick, kind="observation", seats=self._take_endings(seats))
 

@@ -22,11 +22,16 @@ def ludus_register_environments() -> list[Component]:
 
 @hookimpl
 def ludus_register_commands() -> list[Component]:
-    """Register ``ludus remote-schema``."""
+    """Register ``ludus remote-schema`` and ``ludus serve``."""
     return [
         Component(
             name="remote-schema",
             factory="ludus_remote.command:remote_schema",
             summary="Write the schema of a running game to a file.",
-        )
+        ),
+        Component(
+            name="serve",
+            factory="ludus_remote.serve_command:serve",
+            summary="Serve models to games, by the game protocol.",
+        ),
     ]

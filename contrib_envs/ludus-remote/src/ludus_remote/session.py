@@ -55,6 +55,7 @@ class GameSession:
         limits: Limits.
         timing: Times of all seats in real-time mode; empty in lock-step mode.
         game: Name and build, for logs.
+        policies: Policy that the game requests for each seat; an empty name, or none at all: any.
 
     Attributes:
         matches: The running matches by number.
@@ -69,6 +70,7 @@ class GameSession:
     limits: Limits
     timing: tuple[Timing, ...] = ()
     game: str = ""
+    policies: Sequence[str] = ()
     matches: dict[int, RemoteMatch] = field(init=False, factory=dict)
     received: int = field(init=False, default=0)
     outbox: deque[tuple[int, bytes]] = field(init=False, factory=deque)
@@ -124,13 +126,27 @@ class GameSession:
             match: The match.
             actions: Action ``[L + D]`` by the number of the seat; those of seats that do not decide are ignored.
         """
-        chosen: dict[int, list[Message]] = {} if self.timing else {match.tick: []}
+        chosen: dict[int, dict[int, np.ndarray]] = {} if self.timing else {match.tick: {}}
         for seat, action in actions.items():
-            tick = match.deciding.pop(seat, None)
+            tick = match.deciding.get(seat)
             if tick is not None:
-                chosen.setdefault(tick, []).append(self._action(seat, tick, action))
+                chosen.setdefault(tick, {})[seat] = action
+        return [self.answer_tick(match, tick, found) for tick, found in chosen.items()]
+
+    def answer_tick(self, match: RemoteMatch, tick: int, actions: Mapping[int, np.ndarray]) -> bytes:
+        """Return the message with the actions that were chosen from the observation of a tick.
+
+        Args:
+            match: The match.
+            tick: Tick of the observation.
+            actions: Action ``[L + D]`` by the number of the seat.
+        """
+        for seat in actions:
+            if match.deciding.get(seat) == tick:
+                del match.deciding[seat]
         match.is_answered = True
-        return [self._number("action", match, {"tick": tick, "actions": found}) for tick, found in chosen.items()]
+        found = [self._action(seat, tick, action) for seat, action in actions.items()]
+        return self._number("action", match, {"tick": tick, "actions": found})
 
     def _action(self, seat: int, tick: int, action: np.ndarray) -> Message:
         delay, age = (self.timing[seat].delay, self.timing[seat].max_age) if self.timing else (0, 0)

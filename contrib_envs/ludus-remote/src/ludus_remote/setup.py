@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 import os
 import ssl
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
@@ -31,19 +32,8 @@ def open_gateway(config: RemoteConfig, num_matches: int) -> tuple[Gateway, Progr
         check_command(config.command)
     elif not config.port:
         raise ConfigError("port: expected the port that games connect to, or a command that starts games; got 0")
-    if config.mode == "real-time" and config.max_age < config.delay:
-        raise ConfigError(f"max_age: expected at least the delay of {config.delay} ticks, got {config.max_age}")
-    schema = read_schema_file(Path(config.schema)) if config.schema else None
     tokens = make_tokens(config.games) if config.command else read_tokens(config.tokens)
-    options = GatewayOptions(
-        host=config.host,
-        port=config.port,
-        tokens=tokens,
-        limits=Limits(resume_s=config.resume_timeout_s),
-        make_timing=partial(make_timing, config),
-        tls=_make_tls(config),
-    )
-    gateway = Gateway(options, num_matches, schema)
+    gateway = Gateway(make_options(config, tokens), num_matches, read_schema(config))
     if not config.command:
         return gateway, None
     programs = Programs(
@@ -60,6 +50,33 @@ def open_gateway(config: RemoteConfig, num_matches: int) -> tuple[Gateway, Progr
         programs.close()
         raise
     return gateway, programs
+
+
+def make_options(config: RemoteConfig, tokens: Sequence[str]) -> GatewayOptions:
+    """Return the options of a gateway for games with these tokens.
+
+    Raises:
+        ConfigError: An option is wrong.
+    """
+    if config.mode == "real-time" and config.max_age < config.delay:
+        raise ConfigError(f"max_age: expected at least the delay of {config.delay} ticks, got {config.max_age}")
+    return GatewayOptions(
+        host=config.host,
+        port=config.port,
+        tokens=tokens,
+        limits=Limits(resume_s=config.resume_timeout_s),
+        make_timing=partial(make_timing, config),
+        tls=_make_tls(config),
+    )
+
+
+def read_schema(config: RemoteConfig) -> GameSchema | None:
+    """Return the schema of the file that the options name; None if they name none.
+
+    Raises:
+        ConfigError: There is no such file, or it is no schema.
+    """
+    return read_schema_file(Path(config.schema)) if config.schema else None
 
 
 def make_timing(config: RemoteConfig, schema: GameSchema) -> tuple[Timing, ...]:
