@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 from ludus import Component, ContractError, EnvironmentSpec, Role, RoleTick, Scenario, Tick
+from ludus.controls import Controls
 from ludus.testing import check_environment
 
 F32 = np.float32
@@ -802,6 +803,20 @@ class ReadsAnything(Pile):
         return np.array([int(text) - 1 if text.isdigit() else 0])
 
 
+class NamesKeysBadly(Pile):
+    """Declares a key whose action does not exist."""
+
+    def controls(self, role, seat):
+        return Controls(keys={"a": "1", "b": "fly"})
+
+
+class PointsBadly(Pile):
+    """Returns actions that do not exist for some places."""
+
+    def controls(self, role, seat):
+        return Controls(keys={}, point=lambda match, x, y: "1" if x < 1 else "fly")
+
+
 ROLLOUTS = {
     Remembers: "the same seeds and actions do not give the same match again: .* differs",
     Numbered: "a match depends on more than its seed and the actions of acting seats: .* differs",
@@ -828,6 +843,8 @@ ROLLOUTS = {
     DrawsNothing: "render did not return a str",
     DrawsBadly: r"match 0.* render_frame returned an array \[2, 2, 3\] float64; expected \[H, W, 3\] uint8",
     CountsFromZero: "parse_action does not parse '2', the name of action",
+    NamesKeysBadly: "controls name 'fly', which parse_action does not parse",
+    PointsBadly: "controls name 'fly', which parse_action does not parse",
     ReadsAnything: "parse_action accepted a text that is no action",
 }
 

@@ -11,14 +11,17 @@ from typing import Any
 import numpy as np
 
 from ludus.component import Component
+from ludus.controls import Controls, find_controls
 from ludus.environment import Environment, EnvironmentSpec, Playable, Role, RoleTick
 from ludus.errors import ContractError
-from ludus.rendering import Renderable, Scene, check_frame, scene_from_json, scene_to_json
+from ludus.rendering import Renderable, Scene, check_frame, draw_match, scene_from_json, scene_to_json
 from ludus.spaces import label_sizes, real_box
 from ludus.testing._errors import fail_environment, rejects
 from ludus.testing._rollout import Actions, Rollout, copy_tick, environment_factory
 from ludus.testing._rollout_checks import SEQUENCES, EnvironmentFactory, RolloutChecks, same_indices
 from ludus.testing._spec_checks import check_spec
+
+_PLACES = (-0.5, 0.0, 0.1, 0.5, 0.9, 1.0, 1.5)  # in shares of a scene, from which a person may drag out
 
 
 def check_environment(
@@ -57,7 +60,7 @@ def check_environment(
     ticks = checks.check_ticks(environment)
     checks.check_full_reset(environment, ticks)
     if isinstance(environment, Playable):
-        _check_playable(spec, environment)
+        _check_playable(spec, environment, environment)
     if isinstance(environment, Renderable):
         _check_frames(spec, environment)
     _check_close(spec, environment)
@@ -76,13 +79,29 @@ def check_environment(
         checks.check_other_process(ticks, make, options or {})
 
 
-def _check_playable(spec: EnvironmentSpec, environment: Playable) -> None:
+def _check_playable(spec: EnvironmentSpec, environment: Environment, game: Playable) -> None:
     """Check the text of every match, and that names of actions can be parsed."""
     for match in range(len(SEQUENCES)):
-        if not isinstance(environment.render(match), str):
+        if not isinstance(game.render(match), str):
             fail_environment(spec, "render did not return a str", match=match)
     for role in spec.roles:
-        _check_action_names(spec, environment, role)
+        _check_action_names(spec, game, role)
+        for seat in range(role.num_seats):
+            controls = find_controls(environment, role.name, seat)
+            if controls is not None:
+                _check_controls(environment, game, role.name, controls)
+
+
+def _check_controls(environment: Environment, game: Playable, role: str, controls: Controls) -> None:
+    """Check that keys and places stand for actions."""
+    texts = [*controls.keys.values(), controls.idle]
+    if controls.point is not None:
+        frame = draw_match(environment, 0)
+        width, height = (frame.width, frame.height) if isinstance(frame, Scene) else (1.0, 1.0)
+        texts += [controls.point(0, x * width, y * height) for x in _PLACES for y in _PLACES]
+    for text in filter(None, texts):
+        if rejects(ValueError, game.parse_action, role, text):
+            fail_environment(environment.spec, f"controls name {text!r}, which parse_action does not parse", role=role)
 
 
 def _check_frames(spec: EnvironmentSpec, environment: Renderable) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 from gymnasium import spaces
+from ludus.controls import Controls
 from ludus.environment import EnvironmentSpec, Role, Scenario, Tick, allocate_tick
 from ludus.errors import ContractError
 from ludus.rendering import Scene
@@ -184,6 +185,15 @@ class BoardEnvironment:
     def render_frame(self, match: int) -> Scene:
         """Return the board of a match, see `ludus.rendering.Renderable`."""
         return scene.draw_scene(self._rules, self._player.observation["obs"][match, 0])
+
+    def controls(self, role: str, seat: int) -> Controls:  # noqa: ARG002 - equal for both seats
+        """Return the controls: numbers and clicks place stones; see `ludus.controls.Controllable`."""
+        numbers = [str(action + 1) for action in range(self._rules.num_actions)]
+        return Controls(
+            keys={number: number for number in numbers},
+            point=lambda _, x, y: terminal.action_at(self._rules, x - scene.MARGIN, y),
+            pointing="a click places a stone",
+        )
 
     def action_name(self, role: str, action: np.ndarray) -> str:  # noqa: ARG002 - there is one role
         """Return the name of the action."""

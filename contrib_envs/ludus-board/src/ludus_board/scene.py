@@ -9,7 +9,7 @@ from ludus_board.rules import Rules
 
 _FRAME, _HOLE = "#1f4e8c", "#f4f6fa"
 _STONES = ("#d55e00", "#f0c000")  # by seat
-_MARGIN = 0.5  # around the cells
+MARGIN = 0.5  #: Left of the cells.
 
 
 def draw_scene(rules: Rules, board: np.ndarray) -> Scene:
@@ -18,13 +18,13 @@ def draw_scene(rules: Rules, board: np.ndarray) -> Scene:
     Rows and columns have the names by which moves are typed.
     """
     height, width = rules.shape
-    shapes: list[Shape] = [Box(_MARGIN, 0, width, height, _FRAME)]
+    shapes: list[Shape] = [Box(MARGIN, 0, width, height, _FRAME)]
     for row in range(height):
         for column in range(width):
             own, other = board[row, column]
             color = _STONES[0] if own else _STONES[1] if other else _HOLE
-            shapes.append(Circle(column + _MARGIN + 0.5, row + 0.5, 0.4, color))
-    shapes += [Label(column + _MARGIN + 0.5, height + 0.25, str(column + 1), 0.35) for column in range(width)]
+            shapes.append(Circle(column + MARGIN + 0.5, row + 0.5, 0.4, color))
+    shapes += [Label(column + MARGIN + 0.5, height + 0.25, str(column + 1), 0.35) for column in range(width)]
     if rules.num_actions == height * width:  # an action names a cell
-        shapes += [Label(_MARGIN / 2, row + 0.5, "abc"[row], 0.35) for row in range(height)]
-    return Scene(width=width + 2 * _MARGIN, height=height + _MARGIN, shapes=shapes)
+        shapes += [Label(MARGIN / 2, row + 0.5, "abc"[row], 0.35) for row in range(height)]
+    return Scene(width=width + 2 * MARGIN, height=height + MARGIN, shapes=shapes)

@@ -39,6 +39,14 @@ def action_name(rules: Rules, action: int) -> str:
     return str(action + 1)
 
 
+def action_at(rules: Rules, x: float, y: float) -> str:
+    """Return the name of the action at a place of a board whose cells are squares of size 1; empty beside it."""
+    height, width = rules.shape
+    if not (0 <= x < width and 0 <= y < height):
+        return ""
+    return action_name(rules, int(y) * width + int(x) if _by_cell(rules) else int(x))
+
+
 def parse_action(rules: Rules, text: str) -> int:
     """Parse an action.
 

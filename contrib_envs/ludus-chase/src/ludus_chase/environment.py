@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 from gymnasium import spaces
+from ludus.controls import Controls
 from ludus.environment import EnvironmentSpec, Role, Scenario, Tick, allocate_tick
 from ludus.errors import ContractError
 from ludus.rendering import Scene
@@ -13,6 +14,7 @@ from ludus.spaces import legal_actions
 
 from ludus_chase import actions, engine, scene, terminal
 from ludus_chase.config import ChaseConfig
+from ludus_chase.controls import make_controls
 from ludus_chase.game import Events, Game, make_rates
 from ludus_chase.house import FloorPlan, build_houses
 from ludus_chase.layout import observation_space, privileged_space
@@ -198,6 +200,10 @@ class Chase:
     def render_frame(self, match: int) -> Scene:
         """Return the house of a match, see `ludus.rendering.Renderable`."""
         return scene.draw_scene(self._game, match)
+
+    def controls(self, role: str, seat: int) -> Controls:
+        """Return the controls of a seat, see `ludus.controls.Controllable`."""
+        return make_controls(self._world, role, seat + (role == "mouse"))
 
     def action_name(self, role: str, action: np.ndarray) -> str:
         """Return the name of the action."""

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from attrs import frozen
 from gymnasium import spaces
+from ludus.controls import Controls
 from ludus.environment import EnvironmentSpec, Role, Scenario, Tick, allocate_tick, checked_scenarios
 from ludus.errors import ContractError
 from ludus.rendering import Scene
@@ -14,6 +15,7 @@ from ludus.rendering import Scene
 from ludus_duel import actions, scene, terminal
 from ludus_duel.actions import ACTIONS
 from ludus_duel.config import DuelConfig, DuelRules
+from ludus_duel.controls import make_controls
 from ludus_duel.engine import Engine
 from ludus_duel.fight import Fight
 from ludus_duel.tables import ticks_of
@@ -243,6 +245,10 @@ class Duel:
 
     def _left_s(self, match: int) -> float:
         return (self._limit - int(self._ticks[match])) * self._config.tick_ms / 1000
+
+    def controls(self, role: str, seat: int) -> Controls:  # noqa: ARG002 - there is one role
+        """Return the controls of a seat, see `ludus.controls.Controllable`."""
+        return make_controls(self._fight, seat)
 
     def action_name(self, role: str, action: np.ndarray) -> str:  # noqa: ARG002 - there is one role
         """Return the name of the action."""

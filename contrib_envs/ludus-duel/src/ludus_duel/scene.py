@@ -10,8 +10,8 @@ from ludus_duel.fight import Fight
 
 _COLORS = ("#3ec1d3", "#f0c000")  # by seat
 _FLOOR, _EMPTY, _STAMINA, _TIRED, _HIT = "#3a424c", "#2a3038", "#7fbf7f", "#a05050", "#ff5040"
-_HEIGHT, _GROUND = 420.0, 380.0  # of the picture, and of the ground below its top
-_SHOULDER, _HEAD, _BODY = 130.0, 160.0, 22.0  # heights above the ground, and half the width of a fighter
+_HEIGHT, GROUND = 420.0, 380.0  # of the picture, and of the ground below its top
+SHOULDER, HEAD, _BODY = 130.0, 160.0, 22.0  # heights above the ground, and half the width of a fighter
 _BLADE = 95.0
 _GUARDS = ((75.0, 45.0), (25.0, 100.0), (90.0, -15.0))  # where a blade points by side: forward and upward
 
@@ -40,7 +40,7 @@ def draw_scene(fight: Fight, match: int, *, left_s: float) -> Scene:
         left_s: Time left in seconds.
     """
     arena = fight.config.arena_cm
-    shapes: list[Shape] = [Box(0, _GROUND, arena, _HEIGHT - _GROUND, _FLOOR)]
+    shapes: list[Shape] = [Box(0, GROUND, arena, _HEIGHT - GROUND, _FLOOR)]
     shapes.append(Label(arena / 2, 40, f"{left_s:.1f}", 30))
     for seat in range(2):
         number = 2 * match + seat
@@ -72,11 +72,11 @@ def _body(fight: Fight, number: int, fighter: _Fighter) -> list[Shape]:
     """Return a fighter: its blade points to the guarded side, and forward while an attack may land."""
     tables, move = fight.tables, int(fight.move[number])
     attacks = bool(tables.lands[move * tables.width + tables.offset + int(fight.move_ticks[number])])
-    x, shoulder = fighter.x, _GROUND - _SHOULDER
+    x, shoulder = fighter.x, GROUND - SHOULDER
     forward, upward = (_BLADE, 0.0) if attacks else _GUARDS[int(fight.stance[number])]
     blade = _HIT if attacks else "#ffffff"
     return [
-        Box(x - _BODY, shoulder, 2 * _BODY, _SHOULDER, fighter.color),
-        Circle(x, _GROUND - _HEAD, _BODY, fighter.color),
+        Box(x - _BODY, shoulder, 2 * _BODY, SHOULDER, fighter.color),
+        Circle(x, GROUND - HEAD, _BODY, fighter.color),
         Line(x, shoulder + 25, x + fighter.forward * forward, shoulder + 25 - upward, blade, width=8),
     ]

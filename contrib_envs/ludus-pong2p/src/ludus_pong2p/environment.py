@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 from gymnasium import Space, spaces
+from ludus.controls import Controls
 from ludus.environment import EnvironmentSpec, Role, RoleTick, Scenario, Tick, allocate_tick
 from ludus.errors import ContractError
 from ludus.rendering import Scene
@@ -200,6 +201,10 @@ class Pong2p:
     def render_frame(self, match: int) -> Scene:
         """Return the field of a match, see `ludus.rendering.Renderable`."""
         return scene.draw_scene(self._court, self._scores, match)
+
+    def controls(self, role: str, seat: int) -> Controls:  # noqa: ARG002 - there is one role
+        """Return the controls of a seat, see `ludus.controls.Controllable`."""
+        return terminal.make_controls(self._court, seat)
 
     def action_name(self, role: str, action: np.ndarray) -> str:  # noqa: ARG002 - there is one role
         """Return the name of the action."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from ludus.controls import Controls
 
 from ludus_pong2p.court import BALL, SIDE, Court
 
@@ -56,3 +57,19 @@ def parse_action(text: str) -> int:
         if typed in (name, name[0], str(action)):
             return action
     raise ValueError(f"expected stay, up or down (s, u, d), got {text.strip()!r}")
+
+
+def make_controls(court: Court, seat: int) -> Controls:
+    """Return the controls of a seat: the paddle moves towards the place that the person points to.
+
+    Args:
+        court: State of all matches.
+        seat: The seat.
+    """
+
+    def point(match: int, _x: float, y: float) -> str:
+        offset = y - SIDE / 2 - float(court.paddle[seat, match])
+        return _ACTIONS[0] if abs(offset) <= float(court.half[seat, match]) / 2 else _ACTIONS[1 if offset < 0 else 2]
+
+    keys = {"ArrowUp": "up", "u": "up", "ArrowDown": "down", "d": "down", "s": "stay"}
+    return Controls(keys=keys, idle="stay", point=point, pointing="the paddle follows while a button is pressed")

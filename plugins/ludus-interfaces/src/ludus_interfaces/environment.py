@@ -13,6 +13,7 @@ import attrs
 import numpy as np
 from attrs import define, field
 from ludus.agent import elapse
+from ludus.controls import Controls, find_controls
 from ludus.environment import Environment, EnvironmentSpec, Playable, Role, RoleTick, Scenario, Tick
 from ludus.errors import ContractError
 from ludus.interface import Interface, SeatView, bind_role, keeps_actions, require_distinct
@@ -66,6 +67,10 @@ class Wrapper(ABC):
     def render_frame(self, match: int) -> Frame | None:
         """Return the frame of the wrapped environment, see `ludus.rendering.Renderable`."""
         return draw_match(self.environment, match)
+
+    def controls(self, role: str, seat: int) -> Controls | None:
+        """Return the controls of the wrapped environment, see `ludus.controls.Controllable`."""
+        return find_controls(self.environment, role, seat)
 
     def close(self) -> None:
         """Close the wrapped environment."""

@@ -10,6 +10,7 @@ import numpy as np
 from attrs import define, field, frozen
 from gymnasium import spaces
 from ludus.agent import Agent, elapse
+from ludus.controls import Controls
 from ludus.environment import Environment, EnvironmentSpec, Leaves, Playable, Role, RoleTick, Tick
 from ludus.errors import ContractError
 from ludus.interface import Interface, SeatView, Spaces, stack
@@ -201,6 +202,9 @@ class _TeamEnvironment(Wrapper):
 class _PlayableTeamEnvironment(_TeamEnvironment):
     def render(self, match: int) -> str:
         return self._playable.render(match)
+
+    def controls(self, role: str, seat: int) -> Controls | None:
+        return None if role == self.role else super().controls(role, seat)  # keys name the actions of one seat
 
     def action_name(self, role: str, action: np.ndarray) -> str:
         if role != self.role:

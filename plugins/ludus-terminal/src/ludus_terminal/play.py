@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 import numpy as np
 from attrs import define
+from ludus.controls import Controls, find_controls
 from ludus.environment import Playable
 from ludus.errors import ConfigError, ContractError
 from ludus.lineup import make_agents, make_lineup, parse_place
@@ -21,7 +22,7 @@ from ludus_terminal.matches import MatchRunner, OpenMatch, agents_text, match_op
 if TYPE_CHECKING:
     from ludus.environment import EnvironmentSpec, Role
 
-__all__ = ["Quit", "play"]
+__all__ = ["Quit", "name_legal_actions", "play"]
 
 _MAX_LISTED = 60  # legal moves listed before the user's turn
 
@@ -36,6 +37,7 @@ class _User:
 
     game: Playable
     role: Role
+    controls: Controls | None
 
     def reset(self, seat_ids: np.ndarray) -> None:
         """Do nothing: there is no state."""
@@ -58,8 +60,9 @@ class _User:
         click.echo(f"legal moves: {self._list_actions(mask)}")
         while True:
             text = _read_line("your move (or quit): ")
+            key = "" if self.controls is None else self.controls.action({text})
             try:
-                action = np.asarray(self.game.parse_action(self.role.name, text))
+                action = np.asarray(self.game.parse_action(self.role.name, key or text))
             except ValueError as error:
                 click.echo(str(error))
                 continue
@@ -69,15 +72,32 @@ class _User:
             click.echo(f"{name} is not legal now; legal: {self._list_actions(mask)}")
 
     def _list_actions(self, mask: np.ndarray | None) -> str:
-        sizes = label_sizes(self.role.action_space)
-        if real_sizes(self.role.action_space):
-            return f"any {self.role.name} action"
-        labels = [np.ones(size, bool) for size in sizes] if mask is None else np.split(mask, np.cumsum(sizes)[:-1])
-        choices = itertools.product(*(np.flatnonzero(label) for label in labels))
-        first = itertools.islice(choices, _MAX_LISTED)
-        shown = [self.game.action_name(self.role.name, np.array(choice)) for choice in first]
-        separator = ", " if any(" " in name for name in shown) else " "
-        return separator.join([*shown, *(["…"] if next(choices, None) is not None else [])])
+        names = name_legal_actions(self.game, self.role, mask)
+        separator = ", " if any(" " in name for name in names) else " "
+        return separator.join(names) or f"any {self.role.name} action"
+
+
+def name_legal_actions(game: Playable, role: Role, mask: np.ndarray | None) -> list[str]:
+    """Return the names of legal actions, and ``"…"`` if there are more; empty where actions hold real numbers.
+
+    Args:
+        game: The game.
+        role: Role that decides.
+        mask: ``[A] bool``; None: every action is legal.
+    """
+    if real_sizes(role.action_space):
+        return []
+    sizes = label_sizes(role.action_space)
+    labels = [np.ones(size, bool) for size in sizes] if mask is None else np.split(mask, np.cumsum(sizes)[:-1])
+    choices = itertools.product(*(np.flatnonzero(label) for label in labels))
+    shown = [game.action_name(role.name, np.array(choice)) for choice in itertools.islice(choices, _MAX_LISTED)]
+    return [*shown, *(["…"] if next(choices, None) is not None else [])]
+
+
+def _describe_keys(controls: Controls) -> str:
+    """Return the single keys that can be typed, with their actions."""
+    keys = ((next(iter(chord)), action) for chord, action in controls.keys.items() if len(chord) == 1)
+    return ", ".join(key if key == action else f"{key} {action}" for key, action in keys if len(key.strip()) == 1)
 
 
 def _read_line(prompt: str) -> str:
@@ -120,12 +140,14 @@ def play(
         number = _user_seat(match.spec, seat)
         own = match.spec.seats[number]
         lineup = make_lineup(match.spec, opponents, match.source, user_seat=number)
-        user = _User(game, match.spec.role(own.role))
+        user = _User(game, match.spec.role(own.role), find_controls(match.environment, own.role, own.index))
         (agents,) = make_agents([lineup], match.source, match.environment, user=user)
         seed = secrets.randbits(32) if seed is None else seed
         if mates := lineup.mates():
             click.echo(f"your team mates: {', '.join(mates)}")
         click.echo(f"you: seat {number} ({own.role}); opponent: {', '.join(lineup.opponents()) or 'none'}; seed {seed}")
+        if user.controls is not None:
+            click.echo(f"keys: {_describe_keys(user.controls)}")
         try:
             result = MatchRunner(match=match, agents=agents, rng=np.random.default_rng(seed)).play(seed)
         except Quit:
