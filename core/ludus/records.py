@@ -13,7 +13,10 @@ from attrs.validators import instance_of
 
 from ludus.environment import Scenario
 
-__all__ = ["Fixture", "FixtureRecord", "FixtureSearch", "MatchRecord", "ModelRecord"]
+__all__ = ["HUMAN", "Fixture", "FixtureRecord", "FixtureSearch", "MatchRecord", "ModelRecord"]
+
+#: Kind of the matches that people play.
+HUMAN = "human"
 
 
 @frozen(kw_only=True)
@@ -22,8 +25,8 @@ class Fixture:
 
     Attributes:
         id: Unique in the run.
-        kind: ``"train"`` or ``"eval"``.
-        player: Player that learns from it; empty for evaluations.
+        kind: ``"train"``, ``"eval"`` or ``"human"``.
+        player: Player that learns from it; empty for other kinds.
         participants: Participant of every seat, in the environment's seat order.
         seed: Seed from which `ludus._seeding.match_seeds` derives the seeds of the matches.
         paired: Id of the fixture with the same seed and swapped seats; empty if none.
@@ -70,7 +73,7 @@ class MatchRecord:
         seed: Seed of the match.
         outcome: Points per team.
         ticks: Length.
-        statistics: Values of the role's seats by ``"ROLE/NAME"``; empty for training matches.
+        statistics: Values of the role's seats by ``"ROLE/NAME"``; of evaluation matches only.
     """
 
     fixture: Fixture
@@ -95,7 +98,7 @@ class FixtureSearch:
     """What the fixtures have in common that a search of the log finds; without values it finds all.
 
     Attributes:
-        kind: ``"train"`` or ``"eval"``; None for both.
+        kind: ``"train"``, ``"eval"`` or ``"human"``; None for all.
         participants: Participants that all have a seat; ``"PLAYER@"`` stands for any model of a player, or its live
             weights.
         reason: Part of the reason; upper and lower case are equal.

@@ -1,4 +1,6 @@
-"""Changes of pools and shares that other processes request while a run goes on: a file each in folder ``requests``.
+"""What other processes request while a run goes on, a file each in folder ``requests``.
+
+These are changes of pools and shares, and matches that people played, which are added to the log.
 
 A process writes a request file and waits until it is gone. The writer of the league applies the change, commits it
 together with the name of the file, and deletes the file. So a crash at any moment neither loses a request nor applies
@@ -19,6 +21,7 @@ from pathlib import Path
 
 from attrs import asdict, define, evolve, field
 
+from ludus._league.human_matches import HumanMatch, add_human_match
 from ludus._league.league import League
 from ludus._league.matchmaking_state import MatchmakingState
 from ludus._store.database import DATABASE, RunInUse, wrap_database_errors
@@ -27,6 +30,7 @@ from ludus._store.foreign_files import check_folder
 from ludus._store.store import Store
 from ludus.errors import RunError, StoreError
 from ludus.matchmaker import PoolChange
+from ludus.records import HUMAN, FixtureSearch
 from ludus.rule import Share
 
 _FOLDER = "requests"
@@ -37,7 +41,7 @@ _META = "applied_requests"  # names of applied requests whose files may still ex
 _log = logging.getLogger(__name__)
 
 
-def write_request(run_dir: Path, change: PoolChange | Share) -> Path:
+def write_request(run_dir: Path, change: PoolChange | Share | HumanMatch) -> Path:
     """Write a request, and return its file, which is deleted once the change is committed.
 
     Raises:
@@ -53,7 +57,7 @@ def write_request(run_dir: Path, change: PoolChange | Share) -> Path:
 
 @define
 class ChangeRequests:
-    """Applies requested changes of pools and shares.
+    """Applies what was requested.
 
     Args:
         league: The league, open for writing.
@@ -96,9 +100,11 @@ class ChangeRequests:
             values = json.loads(path.read_bytes())
             if "share" in values:
                 self._set_share(Share(**values))
+            elif "outcome" in values:
+                add_human_match(self.league.store, HumanMatch(**values))
             else:
                 self.league.apply([PoolChange(**values)])
-        except (ValueError, TypeError, StoreError) as error:
+        except (ValueError, TypeError, StoreError) as error:  # a WireError is a ValueError
             _log.warning("ignored the request %s: %s", path, error)
 
     def _set_share(self, change: Share) -> None:
@@ -183,7 +189,25 @@ def change_share(folder: str | Path, change: Share, *, timeout_s: float = 60.0) 
     return True
 
 
-def _request(path: Path, change: PoolChange | Share, *, timeout_s: float) -> None:
+def record_human_match(folder: str | Path, match: HumanMatch, *, timeout_s: float = 60.0) -> int:
+    """Add a match that people played to the log of a run, and return the id of its fixture. Otherwise as `change_pool`.
+
+    Raises:
+        RunError: The folder holds no run, it refused the match, or the coordinator did not answer in time; the request
+            is kept then.
+        StoreError: The league is damaged.
+    """
+    path = Path(folder)
+    _request(path, match, timeout_s=timeout_s)
+    with Store.read(path) as store, wrap_database_errors(path / DATABASE):
+        last = store.fixtures.last_id()
+        for record in store.fixtures.search(FixtureSearch(kind=HUMAN), before=last + 1, depth=last):
+            if (record.fixture.seed, record.fixture.participants) == (match.seed, match.participants):
+                return record.fixture.id
+    raise RunError(f"{path}: the run did not accept the match; its log states why")
+
+
+def _request(path: Path, change: PoolChange | Share | HumanMatch, *, timeout_s: float) -> None:
     """Request a change and wait until it is committed; apply it here if the run is stopped.
 
     Raises:

@@ -21,12 +21,13 @@ from ludus._league.payoffs import Payoffs
 from ludus._league.return_outcome import ReturnOutcome
 from ludus._league.roster import Roster
 from ludus._store.match_log import RecordedResults
+from ludus._store.payoffs import Counts
 from ludus._store.store import Player, Store
 from ludus._training_budget import TrainingBudget
 from ludus.environment import Seat
 from ludus.errors import StoreError
 from ludus.matchmaker import PlayerView, PoolChange, Rating, RatingTable, rated_anchors, team_sides
-from ludus.records import Fixture, MatchRecord, ModelRecord
+from ludus.records import HUMAN, Fixture, MatchRecord, ModelRecord
 
 
 class League:
@@ -115,7 +116,7 @@ class League:
         for record in self.store.pools.records():
             if parse(record.change.model).player in self.players:  # others have left the configuration
                 _change_pool(self.pools, record.change)
-        for (kind, a, b), count in self.store.payoffs.totals().items():
+        for (kind, a, b), count in _counted_payoffs(self.store).items():
             self._payoffs.add(a, b, count)
             if _is_rated(kind, a, b):
                 self._evaluations.add(a, b, count)
@@ -287,6 +288,11 @@ def _change_pool(pools: dict[str, list[str]], change: PoolChange) -> None:
         members.append(change.model)
     elif change.model in members:  # another program may have written the log
         members.remove(change.model)
+
+
+def _counted_payoffs(store: Store) -> Counts:
+    """Return the payoffs of a store without those of human matches, which the league does not read."""
+    return {key: count for key, count in store.payoffs.totals().items() if key[0] != HUMAN}
 
 
 class _NoRatings:

@@ -38,7 +38,8 @@ def verify(run: Run, *, go_on: bool = False) -> Verification:
 
 def _participants(run: Run) -> Iterator[str]:
     """Find frozen models in the log that are not in the league."""
-    for participant in sorted({name for _, a, b in run.payoffs() for name in (a, b)} - run.models.keys()):
+    played = {name.partition(",")[0] for _, *pair in run.payoffs() for name in pair}  # handicaps follow a comma
+    for participant in sorted(played - run.models.keys()):
         if "@" in participant and not participant.endswith("+"):
             yield f"{participant} has played, but it is not among the models"
 

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 import attrs
 from ludus import printing
 from ludus.matchmaker import Rating, team_sides
+from ludus.records import HUMAN
 from ludus.runs import ModelRecord, Run, Score, score
 from ludus_ratings.sides import Sides
 from rich.console import RenderableType
@@ -262,7 +263,9 @@ def _score_cells(record: Mapping[str, Any]) -> tuple[str, str, str]:
 
 def _payoffs(run: Run) -> Data:
     total: dict[tuple[str, str], list[int]] = {}
-    for (_kind, a, b), counts in run.payoffs().items():
+    for (kind, a, b), counts in run.payoffs().items():
+        if kind == HUMAN:
+            continue
         sums = total.get((a, b), [0, 0, 0])
         total[a, b] = [x + y for x, y in zip(sums, counts.tolist(), strict=True)]
     newest = [f"{name}@{number}" for name, view in run.league.players.items() for number in [view.num_frozen]]
