@@ -11,8 +11,10 @@ import sys
 import time
 from pathlib import Path
 
+import ludus
 import pytest
-from ludus.runs import open_run
+from ludus.replays import verify_replays
+from ludus.runs import open_run, running_pid, verify_database
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 NODE_MODULES = Path(os.environ.get("LUDUS_NODE_MODULES", "node_modules")).resolve()
@@ -55,6 +57,31 @@ def folder(tmp_path_factory, dummy_run):
     process.wait(60)
 
 
+GAMES = {  # short matches: options of the environment, and roles by player
+    "connect4": ({}, {"main": ""}),
+    "pong2p": ({"points": 1}, {"main": ""}),
+    "duel": ({"time_limit_s": 3.0}, {"main": ""}),
+    "chase": ({"preparation_s": 1.0, "push_s": 5.0}, {"cat": "cat", "mice": "mouse"}),
+}
+
+
+@pytest.fixture(scope="module")
+def games(folder):
+    """Train a short run of each of four games beside the run that goes on."""
+    for name, (options, players) in GAMES.items():
+        lines = ["run.workers = 0", "run.decisions = 60", "evaluation.final_matches = 0"]
+        lines += [f'environment.name = "{name}"', 'anchors.random = { agent = "random" }']
+        lines += [f"environment.{name}.{option} = {value}" for option, value in options.items()]
+        for player, role in players.items():
+            parts = ['algorithm = "dummy-gradient"', 'matchmaker = "dummy-uniform"', "freeze_every_decisions = 5"]
+            parts += [f'role = "{role}"'] if role else []
+            lines.append(f"players.{player} = {{ {', '.join(parts)} }}")
+        path = folder.parent / f"{name}.toml"
+        path.write_text("\n".join(lines))
+        ludus.train(path, run_dir=folder.parent / name).__exit__(None, None, None)
+    return folder.parent
+
+
 @pytest.fixture(scope="module")
 def address(folder):
     """Return the address of a dashboard that offers actions, with its token."""
@@ -77,7 +104,7 @@ def node(script, *arguments):
 def test_every_page_is_accessible_and_quiet(folder, address):
     """In light and dark colors: contrast, labels, no error in the console, all charts drawn."""
     base, token = re.fullmatch(r"(.*)/(\?token=.*)", address).groups()
-    pages = ("", "/payoffs", "/matches", "/lineage", "/opponents", "/pools", "/files", "/models/main@1")
+    pages = ("", "/payoffs", "/matches", "/lineage", "/opponents", "/pools", "/files", "/models/main@1", "/play")
     forms = ("promote?model=main@1", "share?player=main", "stop", "resume")
     paths = [f"/{token}", "/compare?run=live", *(f"/runs/live{page}" for page in pages), "/runs/none"]
     paths += [f"/runs/live/actions/{form}" for form in forms]
@@ -91,3 +118,40 @@ def test_the_keyboard_suffices(folder, address):
     assert found["commands"]
     assert all(command.startswith("ludus replay ") for command in found["commands"])
     assert [one["name"] for one in found["reached"] if not one["isVisible"]] == []
+
+
+def test_games_are_played_to_the_end(games, address):
+    """With keys alone and with the mouse, in turns and with a clock, at any seat; every match has its replay."""
+    arrows, columns = ["ArrowUp", "ArrowLeft"], ["1", "2", "3", "4", "5", "6", "7"]
+    matches = [
+        {"run": "connect4", "keys": columns},
+        {"run": "connect4", "seat": "1", "how": "mouse", "keys": columns, "others": {"0": "main@1,temperature=2"}},
+        {"run": "pong2p", "how": "hold", "speed": "8", "keys": arrows},
+        {"run": "duel", "how": "hold", "speed": "4", "keys": ["ArrowRight", "a", "s", "d"]},
+        {"run": "chase", "seat": "3", "how": "hold", "speed": "8", "keys": arrows},
+        {"run": "chase", "seat": "0", "how": "mouse", "speed": "8", "keys": arrows},
+    ]
+    found = node("play.mjs", address, *map(json.dumps, matches))
+    assert [one["run"] for one in found] == [one["run"] for one in matches]
+    for one in found:
+        assert (one["focused"], one["messages"], one["accessibility"]) == ("viewer", [], [])
+        assert re.fullmatch(r"(You won|A draw|You lost)\. Watch match \d+\.0", one["status"])
+    for name in GAMES:
+        with open_run(games / name) as run:
+            played = run.num_matches(kind="human")
+            assert played == sum(one["run"] == name for one in matches)
+            assert verify_replays(run).problems == verify_database(run).problems == ()
+            lineups = [match.fixture.participants for match in run.matches(kind="human")]
+            assert name != "chase" or [lineup.index("human:guest") for lineup in lineups] == [3, 0]
+
+
+def test_a_match_of_a_run_that_goes_on(folder, address):
+    """Its coordinator writes the match, and the log agrees with itself."""
+    pid = running_pid(folder)
+    (found,) = node("play.mjs", address, json.dumps({"run": folder.name, "how": "buttons", "keys": ["1"]}))
+    assert (found["messages"], found["accessibility"]) == ([], [])
+    assert "Watch match" in found["status"]
+    assert running_pid(folder) == pid
+    with open_run(folder) as run:
+        assert run.num_matches(kind="human") == 1
+        assert verify_database(run).problems == ()

@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-__all__ = ["Access", "Guard", "read_form"]
+__all__ = ["Access", "Guard", "read_body", "read_form"]
 
 _MAX_QUERY = 4096  # characters
 _MAX_BODY = 16384  # bytes
@@ -22,7 +22,7 @@ _HEADERS = {
         "form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
     ),
     "x-content-type-options": "nosniff",
-    "referrer-policy": "no-referrer",
+    "referrer-policy": "same-origin",  # with "no-referrer", browsers send forms with the origin "null"
     "cross-origin-opener-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",
 }
@@ -137,13 +137,19 @@ def _with_cookie(access: Access, request: Request) -> Response:
     return response
 
 
-async def read_form(request: Request) -> Mapping[str, str]:
-    """Return the fields of a posted form; empty if it is too large."""
+async def read_body(request: Request, max_bytes: int) -> bytes | None:
+    """Return the body of a request; None if it is larger than allowed."""
     body = b""
     async for chunk in request.stream():
         body += chunk
-        if len(body) > _MAX_BODY:
-            return {}
+        if len(body) > max_bytes:
+            return None
+    return body
+
+
+async def read_form(request: Request) -> Mapping[str, str]:
+    """Return the fields of a posted form; empty if it is too large."""
+    body = await read_body(request, _MAX_BODY) or b""
     try:
         fields = parse_qs(body.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=32)
     except ValueError:  # too many fields

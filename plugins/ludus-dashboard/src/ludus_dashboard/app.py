@@ -25,6 +25,7 @@ from ludus_dashboard.events import Broadcast, TooManyClients
 from ludus_dashboard.folders import find_runs, summarize
 from ludus_dashboard.history import History
 from ludus_dashboard.pages import PAGES, model
+from ludus_dashboard.play_views import PlayViews
 from ludus_dashboard.reader import Readers, RunReader, Snapshot
 from ludus_dashboard.rendering import render
 
@@ -49,6 +50,7 @@ def make_app(runs_dir: Path, *, access: Access, allow_actions: bool = False) -> 
         Route("/runs/{run}", views.page),
         Route("/runs/{run}/events", views.events),
         Route("/runs/{run}/models/{model}", views.model),
+        *PlayViews(access, allow_actions, views.readers, views.folder, views.layout).routes(),
         Route("/runs/{run}/{page}", views.page),
         *(_action_routes(views) if allow_actions else ()),
         Mount("/static", StaticFiles(packages=[("ludus_dashboard", "static")])),
@@ -75,10 +77,10 @@ class _Views:
     _root: Path
     _access: Access
     _allow_actions: bool
-    _readers: Readers = field(init=False, factory=Readers)
+    readers: Readers = field(init=False, factory=Readers)
     _broadcasts: dict[Path, Broadcast] = field(init=False, factory=dict)
 
-    def _folder(self, request: Request) -> Path:
+    def folder(self, request: Request) -> Path:
         """Return the folder of the run that an address names.
 
         Raises:
@@ -106,26 +108,26 @@ class _Views:
 
     def page(self, request: Request) -> Response:
         """Show a page of a run."""
-        folder, name = self._folder(request), request.path_params.get("page", "")
+        folder, name = self.folder(request), request.path_params.get("page", "")
         if name not in PAGES or (not name and "page" in request.path_params):
             raise HTTPException(404, "there is no such page")
-        page, reader, query = PAGES[name][1], self._readers.get(folder), dict(request.query_params)
+        page, reader, query = PAGES[name][1], self.readers.get(folder), dict(request.query_params)
         if name not in _LIVE:
             snapshot = reader.snapshot()
-            return HTMLResponse(page(snapshot, query, self._layout(snapshot, folder, name, request)))
+            return HTMLResponse(page(snapshot, query, self.layout(snapshot, folder, name, request)))
 
         def show(snapshot: Snapshot) -> str:
-            return page(snapshot, query, self._layout(snapshot, folder, name, request))
+            return page(snapshot, query, self.layout(snapshot, folder, name, request))
 
         return HTMLResponse(reader.render(_address(request), show))
 
     def model(self, request: Request) -> Response:
         """Show a model."""
-        folder, name = self._folder(request), request.path_params["model"]
-        reader = self._readers.get(folder)
+        folder, name = self.folder(request), request.path_params["model"]
+        reader = self.readers.get(folder)
 
         def show(snapshot: Snapshot) -> str:
-            return model(snapshot, name, self._layout(snapshot, folder, "models", request)) or ""
+            return model(snapshot, name, self.layout(snapshot, folder, "models", request)) or ""
 
         text = reader.render(_address(request), show)
         if not text:
@@ -134,8 +136,8 @@ class _Views:
 
     async def events(self, request: Request) -> Response:
         """Send an event for every change of a run, until the client leaves."""
-        folder = self._folder(request)
-        reader: RunReader = self._readers.get(folder)
+        folder = self.folder(request)
+        reader: RunReader = self.readers.get(folder)
         broadcast = self._broadcasts.get(folder)
         if broadcast is None or broadcast.reader is not reader:
             broadcast = self._broadcasts[folder] = Broadcast(reader)
@@ -147,16 +149,16 @@ class _Views:
 
     def confirm(self, request: Request) -> Response:
         """Show what an action will do, and its form."""
-        folder, (name, action) = self._folder(request), _action(request)
-        snapshot = self._readers.get(folder).snapshot()
-        layout = {**self._layout(snapshot, folder, "actions", request), "title": action.title}
+        folder, (name, action) = self.folder(request), _action(request)
+        snapshot = self.readers.get(folder).snapshot()
+        layout = {**self.layout(snapshot, folder, "actions", request), "title": action.title}
         fields = action.fields(snapshot.run, dict(request.query_params))
         form = render("confirm.html", **layout, name=name, action=action, fields=fields, csrf=self._access.csrf)
         return HTMLResponse(form)
 
     async def act(self, request: Request) -> Response:
         """Make the change of a form that was shown before."""
-        folder, (_, action) = self._folder(request), _action(request)
+        folder, (_, action) = self.folder(request), _action(request)
         values = await read_form(request)
         if not self._access.is_own_form(values):
             raise HTTPException(403, "the form is too old or from elsewhere; load it again")
@@ -165,11 +167,11 @@ class _Views:
             text = await run_sync(action.perform, folder, values)
         except LudusError as error:
             text, status = str(error), 400
-        self._readers.get(folder).expire()
+        self.readers.get(folder).expire()
         title = action.title if status == 200 else f"{action.title}: not done"
         return HTMLResponse(render("message.html", title=title, text=text, back=folder.name), status)
 
-    def _layout(self, snapshot: Snapshot, folder: Path, page: str, request: Request) -> Mapping[str, Any]:
+    def layout(self, snapshot: Snapshot, folder: Path, page: str, request: Request) -> Mapping[str, Any]:
         """Return the values that all pages of a run share."""
         return {
             "run_name": folder.name,

@@ -8,6 +8,7 @@ from typing import Any
 
 from attrs import frozen
 from ludus.matchmaker import Rating
+from ludus.records import HUMAN
 from ludus.runs import MetricReport, Run, Score, score, spread_evenly
 from ludus_ratings.sides import Sides
 from ludus_terminal.views import LINEAGE, NEAR
@@ -156,7 +157,7 @@ def heat_map(snapshot: Snapshot, *, kind: str, pool: str, sort: str) -> HeatMap:
 
     Args:
         snapshot: The run.
-        kind: ``"eval"`` or ``"train"`` matches only; empty: both.
+        kind: ``"eval"``, ``"train"`` or ``"human"`` matches only; empty: the first two.
         pool: Show models of this pool and anchors only; empty: the best rated or newest participants.
         sort: ``"rating"``, the best first, or ``"name"``.
     """
@@ -171,10 +172,13 @@ def heat_map(snapshot: Snapshot, *, kind: str, pool: str, sort: str) -> HeatMap:
 
 
 def _counts(snapshot: Snapshot, kind: str) -> dict[tuple[str, str], Any]:
-    """Return ``[3]`` wins, draws and losses of a against b by (a, b), in matches of one kind or, if empty, of both."""
+    """Return ``[3]`` wins, draws and losses of a against b by (a, b), in matches of one kind.
+
+    An empty kind stands for rating and training matches.
+    """
     counts: dict[tuple[str, str], Any] = {}
     for (one, a, b), count in snapshot.payoffs.items():
-        if kind in ("", one):
+        if one == kind or (not kind and one != HUMAN):
             counts[a, b] = counts.get((a, b), 0) + count
     return counts
 

@@ -22,7 +22,9 @@ _CLOSE_S = 2  # for open connections at the end
 )
 @click.option("--port", type=click.IntRange(0, 65535), default=8420, show_default=True, help="Port; 0: any free one.")
 @click.option("--token", envvar="LUDUS_DASHBOARD_TOKEN", help="Token that browsers must present; random if not given.")
-@click.option("--allow-actions", is_flag=True, help="Offer to promote models, change shares, stop and resume runs.")
+@click.option(
+    "--allow-actions", is_flag=True, help="Let people play, promote models, change shares, stop and resume runs."
+)
 def dashboard(runs_dir: Path, *, host: str, port: int, token: str | None, allow_actions: bool) -> None:
     """Show the runs in the folder RUNS_DIR, or one run folder, in the browser; Ctrl-C ends it.
 

@@ -12,13 +12,15 @@ from attrs import frozen
 from ludus.environment import Seat
 from ludus.runs import FixtureRecord, FixtureSearch, MatchRecord, Run, RunLog
 
-__all__ = ["MatchPage", "MatchQuery", "Position", "find_matches"]
+__all__ = ["KINDS", "OUTCOMES", "MatchPage", "MatchQuery", "Position", "find_matches"]
 
 _ROWS = 50  # of a page
 _DEPTH = 20_000  # fixtures that one statement looks at
 _SEARCH_S = 0.4  # then the page ends, and a link continues
 _MAX_TEXT = 200
 OUTCOMES = ("won", "drew", "lost")
+#: Names of the kinds of matches.
+KINDS = {"eval": "rating", "train": "training", "human": "human"}
 
 
 @frozen
@@ -60,7 +62,7 @@ class MatchQuery:
         kind, outcome = texts.get("kind", ""), texts.get("outcome", "")
         return cls(
             search=FixtureSearch(
-                kind=kind if kind in ("train", "eval") else None,
+                kind=kind if kind in KINDS else None,
                 participants=names,
                 reason=texts.get("reason", ""),
                 scenario=texts.get("scenario", ""),

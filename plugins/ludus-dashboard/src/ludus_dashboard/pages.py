@@ -12,7 +12,7 @@ from ludus_terminal.views import LINEAGE, NEAR, best_ratings, records_json
 
 from ludus_dashboard.charts import heat_map, line_chart, lineage, metric_chart, pools_of, rating_charts, share_chart
 from ludus_dashboard.folders import read_end, worker_logs
-from ludus_dashboard.matches import OUTCOMES, MatchQuery, find_matches
+from ludus_dashboard.matches import KINDS, OUTCOMES, MatchQuery, find_matches
 from ludus_dashboard.reader import Snapshot
 from ludus_dashboard.rendering import render
 
@@ -83,12 +83,19 @@ def _player(snapshot: Snapshot, name: str) -> dict[str, Any]:
 
 def payoffs(snapshot: Snapshot, query: Mapping[str, str], layout: Mapping[str, Any]) -> str:
     """Show the scores of participants against each other."""
-    kind = query.get("kind", "") if query.get("kind") in ("eval", "train") else ""
+    kind = query.get("kind", "") if query.get("kind") in KINDS else ""
     pool = query.get("pool", "") if query.get("pool") in snapshot.run.pools else ""
     sort = "name" if query.get("sort") == "name" else "rating"
     shown = heat_map(snapshot, kind=kind, pool=pool, sort=sort)
     return render(
-        "payoffs.html", **layout, map=shown, kind=kind, pool=pool, sort=sort, pools=sorted(snapshot.run.pools)
+        "payoffs.html",
+        **layout,
+        map=shown,
+        kind=kind,
+        kinds=KINDS,
+        pool=pool,
+        sort=sort,
+        pools=sorted(snapshot.run.pools),
     )
 
 
@@ -107,6 +114,7 @@ def matches(snapshot: Snapshot, query: Mapping[str, str], layout: Mapping[str, A
         values=values,
         names=names,
         outcomes=OUTCOMES,
+        kinds=KINDS,
         is_continued=searched.before is not None,
         total=sum(snapshot.matches.values()),
         folder=snapshot.run.folder,
@@ -135,6 +143,7 @@ def model(snapshot: Snapshot, name: str, layout: Mapping[str, Any]) -> str | Non
         results=results[:_MAX_RESULTS],
         left=max(0, len(results) - _MAX_RESULTS),
         behaviour=_behaviour(run, name),
+        kinds=KINDS,
     )
 
 

@@ -15,6 +15,7 @@ from attrs import define, field, frozen
 from ludus.runs import PoolRecord, Run, open_run
 
 from ludus_dashboard.history import History, RunState, run_state
+from ludus_dashboard.matches import KINDS
 from ludus_dashboard.opponents import OpponentCounts
 
 __all__ = ["Readers", "RunReader", "Snapshot"]
@@ -150,7 +151,7 @@ class RunReader:
                 run=run,
                 environment=str(run.meta("environment")),
                 created_s=_number(run.meta("created_s")),
-                matches={kind: run.num_matches(kind=kind) for kind in ("train", "eval")},
+                matches={kind: run.num_matches(kind=kind) for kind in KINDS},
                 payoffs=run.payoffs(),
                 pool_log=tuple(run.pool_log()),
                 history=self._history,
