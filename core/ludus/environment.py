@@ -23,8 +23,7 @@ decision gets the rewards up to and including the tick on which it ends. A *term
 *truncated* one does, from its observation of that tick. Later rewards of the seat, such as those of its team, count in
 the returns of the match but are not learned from. If they shall belong to a seat that plays no more, do not flag its
 end: its last decision then stays pending and collects rewards until the match ends.
-A match that is lost because its game fails is marked in `Tick.void`.
-`ludus.testing.check_environment` checks this contract.
+A match that is lost because its game fails is marked in `Tick.void`. `ludus.testing.check_environment` checks all this.
 """
 
 from __future__ import annotations
@@ -140,10 +139,10 @@ class EnvironmentSpec:
         perfect_information: Every acting seat sees the full state.
         reward_range: Known bounds (low, high) of one seat's reward on one tick, None if unknown.
         sparse_rewards: A seat gets no reward before the tick on which it ends, such as ±1 for win and loss.
-        score: What measures a participant: the outcome of its matches, or their return where outcomes mean little, as
-            in a game of one team that nothing wins. Returns are then logged with evaluation matches as the statistic
-            ``return`` of every role, also in all games of one team. With several teams, runs derive outcomes from
-            returns (docs/environments.md).
+        repeatable: A match is a function of seed, scenario and actions alone. Otherwise its replay keeps its frames.
+        score: What measures a participant: the outcome of its matches, or their return where outcomes mean little.
+            Returns are then logged with evaluation matches as the statistic ``return`` of every role, also in all games
+            of one team. With several teams, runs derive outcomes from returns (docs/environments.md).
         outcome_rule: What decides the outcome of a match, in words, for ``ludus check``; empty: not described.
         notes: What the environment decided by itself, such as the layout of images; ``ludus check`` prints the lines.
     """
@@ -160,6 +159,7 @@ class EnvironmentSpec:
     perfect_information: bool = False
     reward_range: tuple[float, float] | None = None
     sparse_rewards: bool = False
+    repeatable: bool = True
     score: Literal["outcome", "return"] = "outcome"
     outcome_rule: str = ""
     notes: tuple[str, ...] = ()
@@ -353,7 +353,7 @@ class Environment(Protocol):
         """Start new matches at the given match indices and leave the other matches as they are.
 
         Args:
-            seeds: ``[n] uint64``; a match is a function of seed, scenario and actions alone.
+            seeds: ``[n] uint64``; a match is a function of seed, scenario and actions alone if it is `repeatable`.
             indices: ``[n] int64`` match indices; None means all B matches.
             scenarios: One per match reset; None means the default scenario for all.
 

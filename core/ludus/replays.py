@@ -1,4 +1,4 @@
-"""Replays of a run: recorded matches that are played again from their seed and their actions.
+"""Replays of a run: recorded matches, which are played again from seed and actions, or shown from their frames.
 
 ::
 
@@ -9,7 +9,8 @@
         for step in play_replay(run, replay, environment):
             print(step.number, step.decisions)
 
-docs/running.md#replays describes what is recorded and in which files.
+Matches of environments that are not `ludus.environment.EnvironmentSpec.repeatable` have a `Replay.stream`, see
+`stream_steps`. docs/running.md#replays describes what is recorded and in which files.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ from ludus._plugins.error_wrapping import close_environment
 from ludus._replays.block import Replay
 from ludus._replays.files import FOLDER, ReplayFolder, StoredBlock
 from ludus._replays.player import ReplayPlayer, ReplayTick
+from ludus._replays.steps import SeatDecision, StreamStep, stream_steps
+from ludus._replays.streams import MatchStream, StreamedGame
 from ludus._sampling.actors import PolicyAgent
 from ludus.environment import Environment, RoleTick, Seat, Tick
 from ludus.errors import LudusError, ReplayError
@@ -32,13 +35,17 @@ from ludus.records import MatchRecord
 from ludus.runs import Run, match_seeds
 
 __all__ = [
+    "MatchStream",
     "Replay",
     "ReplayStep",
     "ReplayVerification",
     "SeatDecision",
+    "StreamStep",
+    "StreamedGame",
     "find_matches",
     "find_replay",
     "play_replay",
+    "stream_steps",
     "verify_replays",
 ]
 
@@ -48,27 +55,6 @@ _MAX_BATCH = 64  # matches that are verified at the same time
 
 
 # -- one match -------------------------------------------------------------------------------------------------------
-
-
-@frozen(eq=False, kw_only=True)
-class SeatDecision:
-    """The decision of one seat.
-
-    Attributes:
-        seat: Number of the seat, counted over all roles.
-        role: Its role.
-        participant: Its participant.
-        action: ``[L]``, the recorded action.
-        probabilities: ``[A] float32`` of all choices, the labels side by side; None where they are unknown.
-        value: Return that the participant expected; None where it is unknown.
-    """
-
-    seat: int
-    role: str
-    participant: str
-    action: np.ndarray
-    probabilities: np.ndarray | None
-    value: float | None
 
 
 @frozen(eq=False, kw_only=True)
@@ -141,7 +127,9 @@ def _missing_reason(run: Run, match: MatchRecord) -> str:
         return "training matches are recorded if replays.training_share is above 0"
     if match.fixture.kind == "eval" and not options.evaluations:
         return "replays.evaluations is off"
-    chosen = "it was not among replays.training_share, " if match.fixture.kind == "train" else ""
+    chosen = ""
+    if match.fixture.kind == "train":
+        chosen = "it was not among replays.training_share, its game does not repeat matches, "
     return f"{chosen}its worker was killed, or its file was deleted (replays.max_mb) or is damaged"
 
 
@@ -172,8 +160,12 @@ def play_replay(run: Run, replay: Replay, environment: Environment, *, evaluate:
         evaluate: Whether the stored models compute probabilities and values for their decisions.
 
     Raises:
-        ReplayError: The match differs from its record.
+        ReplayError: The match differs from its record, or has a stream, since it cannot be played again.
     """
+    if replay.stream is not None:
+        raise ReplayError(
+            f"match {replay.name}: its game does not repeat matches; it can be shown from its stream only"
+        )
     agents = _frozen_agents(run, replay, environment) if evaluate else {}
     evaluations = _Evaluations(environment.spec.seats, replay.fixture.participants, agents)
     for step in ReplayPlayer(environment).play(replay):
@@ -263,18 +255,22 @@ class ReplayVerification:
     Attributes:
         stored: Number of replays that were found.
         played: Number of replays that were played again.
+        streams: Number of replays that were not, because they are streams.
         superseded: Number of replays that are not of the log: their match was played again, or its result was lost.
         problems: One line for every replay, block and file that is damaged or differs.
     """
 
     stored: int
     played: int
+    streams: int
     superseded: int
     problems: tuple[str, ...]
 
 
 def verify_replays(run: Run, *, last: int | None = None) -> ReplayVerification:
     """Compare all files with their hashes, play replays of the log again, and compare their states.
+
+    Replays with a stream cannot be played again: they are counted.
 
     Args:
         run: The run.
@@ -301,7 +297,8 @@ def verify_replays(run: Run, *, last: int | None = None) -> ReplayVerification:
     finally:
         if environment is not None:
             close_environment(environment)
-    return ReplayVerification(stored=total, played=played, superseded=log.superseded, problems=tuple(problems))
+    counts = {"stored": total, "played": played, "streams": log.streams, "superseded": log.superseded}
+    return ReplayVerification(**counts, problems=tuple(problems))
 
 
 def _read(block: StoredBlock, skipped: int, problems: list[str]) -> tuple[list[Replay], int]:
@@ -326,16 +323,18 @@ class _LogComparison:
 
     run: Run
     superseded: int = field(init=False, default=0)
+    streams: int = field(init=False, default=0)
     _fixture: int = field(init=False, default=-1)
     _matches: dict[int, MatchRecord] = field(init=False, factory=dict)
 
     def accepts(self, replay: Replay) -> bool:
-        """Return whether the replay is a match of the log; count it otherwise."""
+        """Return whether the replay is a match of the log that can be played again; count it otherwise."""
         if replay.fixture.id != self._fixture:
             self._fixture = replay.fixture.id
             self._matches = {match.number: match for match in _matches_of(self.run, self._fixture)}
         match = self._matches.get(replay.number)
-        if match is not None and _is_logged(self.run, replay, match):
-            return True
-        self.superseded += 1
-        return False
+        if match is None or not _is_logged(self.run, replay, match):
+            self.superseded += 1
+            return False
+        self.streams += replay.stream is not None
+        return replay.stream is None

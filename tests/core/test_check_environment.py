@@ -207,6 +207,32 @@ def test_valid_environments_pass(valid):
     check_environment(valid, steps=STEPS)
 
 
+def test_games_that_do_not_repeat_pass_if_they_declare_it():
+    """Matches are not compared with their repetition; all other checks remain."""
+
+    class Declared(Clash):
+        """Draws its time limit from a generator that no seed sets."""
+
+        spec = attrs.evolve(SPEC, repeatable=False)
+        rng = np.random.default_rng(0)
+
+        def start(self, index, seed, scenario):
+            super().start(index, seed, scenario)
+            self.seeds[index] = self.rng.integers(1000)
+
+    class Restarting(Declared):
+        """Resets another match too."""
+
+        def reset(self, seeds, *, indices=None, scenarios=None):
+            if indices is not None:
+                self.last[:] = 3
+            return super().reset(seeds, indices=indices, scenarios=scenarios)
+
+    check_environment(Declared, steps=STEPS)
+    with pytest.raises(ContractError, match="reset changed another match"):
+        check_environment(Restarting, steps=STEPS)
+
+
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_other_seeds_pass_too(seed):
     """The result does not depend on the seed of the check."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from attrs import evolve
 from gymnasium import spaces
 from ludus.environment import EnvironmentSpec, Role, allocate_tick
 from ludus.errors import ContractError
@@ -111,6 +112,15 @@ def test_a_game_that_ignores_its_seed(where) -> None:
     assert warning.startswith(
         "the game ignores its seed: after 0 ticks of matches with equal seeds and actions, player "
     )
+
+
+def test_a_game_that_declares_that_it_does_not_repeat() -> None:
+    """Its matches are not compared."""
+    game = Bets(random=np.random.default_rng(1))
+    game.spec = evolve(game.spec, repeatable=False)
+    passed, warnings = lines(game)
+    assert warnings == []
+    assert any(line.startswith("matches are not compared") for line in passed)
 
 
 @pytest.mark.parametrize(

@@ -225,8 +225,8 @@ def test_huge_sizes_are_refused_before_memory_is_allocated(record):
 def test_a_newer_version_is_refused(record):
     """The message asks for an update."""
     header = bytearray(encode_block(record()[0])[:HEADER_BYTES])
-    header[4] = 2
-    with pytest.raises(ReplayError, match="version 2 of the format; expected 1"):
+    header[4] = 3
+    with pytest.raises(ReplayError, match="version 3 of the format; expected 2"):
         decode_header(bytes(header), remaining=10**12)
 
 

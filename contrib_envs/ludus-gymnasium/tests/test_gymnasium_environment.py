@@ -66,6 +66,7 @@ class Barred(Ledger):
 
 gymnasium.register("LudusLedger-v0", Ledger)
 gymnasium.register("LudusBarred-v0", Barred)
+gymnasium.register("LudusDrifting-v0", Ledger, nondeterministic=True)
 
 
 @pytest.fixture
@@ -178,10 +179,11 @@ def test_same_match_as_bare(make) -> None:
 
 
 def test_spec(make) -> None:
-    """One player, one seat, one team, and the registry's time limit."""
+    """One player, one seat, one team, and the time limit of the registry, which also lists games that do not repeat."""
     spec = make().spec
     (role,) = spec.roles
-    assert (role.name, role.teams, spec.max_ticks) == ("player", (0,), 500)
+    assert (role.name, role.teams, spec.max_ticks, spec.repeatable) == ("player", (0,), 500, True)
+    assert not make("LudusDrifting-v0").spec.repeatable
 
 
 @EITHER_WAY

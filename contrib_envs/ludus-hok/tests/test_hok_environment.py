@@ -14,6 +14,7 @@ from pathlib import Path
 import ludus_hok
 import numpy as np
 import pytest
+from attrs import evolve
 from ludus.__main__ import main
 from ludus.environment import Scenario
 from ludus.errors import ConfigError, ContractError, PluginError, WorkerError
@@ -52,6 +53,18 @@ def calls(tmp_path, monkeypatch):
 
 
 @pytest.fixture
+def make_repeatable(make):
+    """Make an environment whose matches are compared: unlike the game, the fake repeats them."""
+
+    def make_one(num_matches, **options):
+        env = make(num_matches, **options)
+        env.spec = evolve(env.spec, repeatable=True)
+        return env
+
+    return make_one
+
+
+@pytest.fixture
 def make():
     """Make an environment, and close it at the end."""
     made = []
@@ -70,16 +83,16 @@ def step(env, own=IDLE, enemy=IDLE):
     return env.step({ROLE: np.array([[own, enemy]])})
 
 
-def test_contract(make):
+def test_contract(make_repeatable):
     """Matches keep the contract, with and without bots."""
     options = {"heroes": ("luban", "miyue"), "max_frames": 60}
-    check_environment(lambda num_matches: make(num_matches, **options), steps=30)
+    check_environment(lambda num_matches: make_repeatable(num_matches, **options), steps=30)
 
 
 @pytest.mark.slow
-def test_contract_with_workers(make):
+def test_contract_with_workers(make_repeatable):
     """Matches of worker processes keep it too."""
-    check_environment(lambda num_matches: make(num_matches, workers=2, max_frames=60), steps=8)
+    check_environment(lambda num_matches: make_repeatable(num_matches, workers=2, max_frames=60), steps=8)
 
 
 def test_leaves_are_the_parts_of_the_vector(make):

@@ -223,7 +223,8 @@ class ReplaySection:
     training_share: float = option(
         0.0,
         between(0, 1),
-        help="Share of the training matches that is recorded. Samplers copy the actions of all matches for it.",
+        help="Share of the training matches that is recorded. Samplers copy the actions of all matches for it. It has "
+        "no effect where the game does not repeat matches.",
     )
     max_mb: float = option(
         256.0, at_least(0.01), help="Size of all files of replays in MiB; the oldest file is deleted first."

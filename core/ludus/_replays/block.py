@@ -20,14 +20,26 @@ import numpy as np
 import safetensors.numpy
 from attrs import frozen
 
+from ludus._replays.streams import (
+    CONVERTER,
+    BlockStreams,
+    MatchStream,
+    check_streams,
+    parse_streams,
+    split_arrays,
+    split_streams,
+    stream_arrays,
+    stream_meta,
+)
 from ludus.environment import EnvironmentSpec
 from ludus.errors import ReplayError
 from ludus.records import Fixture
 
-VERSION = 1
+VERSION = 2
 MAX_PART_BYTES = 256 * 2**20  #: Size of an index or payload, compressed or not.
 MAX_MATCHES = 2**20  #: Replays of a block.
 
+_READ_VERSIONS = (1, VERSION)  # blocks of version 1 have no streams
 _MAGIC = b"LRPL"
 _DIGEST_BYTES = 16
 _SIZES = struct.Struct("<4sHHIIII")  # magic, version, 0, index and payload: compressed and original size of each
@@ -70,6 +82,7 @@ class ReplayBlock:
         final_hash: ``[n] uint32``, of the final observations and the returns.
         decisions: ``[n, roles] int32``, the number of decisions of each match by role, in alphabetical order.
         actions: ``[d, L]`` by role, in alphabetical order: the actions of all decisions, by match, tick and seat.
+        streams: Their streams, if they cannot be played again; else None.
     """
 
     index: BlockIndex
@@ -81,6 +94,7 @@ class ReplayBlock:
     final_hash: np.ndarray
     decisions: np.ndarray
     actions: Mapping[str, np.ndarray]
+    streams: BlockStreams | None = None
 
 
 @frozen(eq=False, kw_only=True)
@@ -95,6 +109,7 @@ class Replay:
         actions: ``[d, L]`` by role: the actions of all decisions, ordered by tick and seat.
         hashes: Hash of the state by tick.
         final_hash: Hash of the final observations and the returns.
+        stream: What is shown of a match that cannot be played again; else None.
         place: File and position, for messages.
     """
 
@@ -105,6 +120,7 @@ class Replay:
     actions: Mapping[str, np.ndarray]
     hashes: Mapping[int, int]
     final_hash: int
+    stream: MatchStream | None = None
     place: str = ""
 
     @property
@@ -131,11 +147,14 @@ def encode_block(block: ReplayBlock) -> bytes:
     index = {name: getattr(block.index, name) for name in _INDEX_DTYPES}
     payload = {name: getattr(block, name) for name in _PAYLOAD_DTYPES}
     payload |= {f"{_ACTIONS}{role}": actions for role, actions in block.actions.items()}
-    meta = {
+    meta: dict[str, Any] = {
         "environment": block.environment,
         "hash_interval": block.hash_interval,
         "fixtures": [_fixture_values(fixture) for fixture in block.fixtures.values()],
     }
+    if block.streams is not None:
+        payload |= stream_arrays(block.streams)
+        meta["streams"] = stream_meta(block.streams)
     parts = [
         safetensors.numpy.save(_contiguous(index)),
         safetensors.numpy.save(_contiguous(payload), metadata={_META: json.dumps(meta)}),
@@ -204,7 +223,7 @@ def decode_header(data: bytes, *, remaining: int) -> BlockHeader:
     magic, version, _, *sizes = _SIZES.unpack(data[: _SIZES.size])
     if magic != _MAGIC:
         raise ReplayError("no block of replays starts here")
-    if version != VERSION:
+    if version not in _READ_VERSIONS:
         raise ReplayError(f"version {version} of the format; expected {VERSION} — update ludus")
     if max(sizes) > MAX_PART_BYTES:
         raise ReplayError(f"declares a part of {max(sizes)} bytes; expected at most {MAX_PART_BYTES}")
@@ -242,12 +261,14 @@ def decode_payload(header: BlockHeader, index: BlockIndex, data: bytes) -> Repla
     if _digest(data) != header.digests[1]:
         raise ReplayError("the payload was changed: it does not match its hash")
     arrays, meta = _parse_part(data, header.sizes[3])
+    own, arrays = split_arrays(arrays)
     roles = sorted(name for name in arrays if name.startswith(_ACTIONS))
     actions = {name.removeprefix(_ACTIONS): arrays[name] for name in roles}
     plain = {name: array for name, array in arrays.items() if not name.startswith(_ACTIONS)}
     _check_dtypes(plain, _PAYLOAD_DTYPES)
+    streams_meta = meta.pop("streams", None) if isinstance(meta, dict) else None
     fields: dict[str, Any] = {**plain, **_parse_meta(meta)}
-    block = ReplayBlock(index=index, actions=actions, **fields)
+    block = ReplayBlock(index=index, actions=actions, streams=parse_streams(own, streams_meta), **fields)
     _check_payload(block)
     return block
 
@@ -271,25 +292,9 @@ def _check_dtypes(arrays: Mapping[str, np.ndarray], dtypes: Mapping[str, Any]) -
         raise ReplayError(f"expected the arrays {', '.join(dtypes)}, got {', '.join(arrays)}")
 
 
-def _make_converter() -> cattrs.Converter:
-    converter = cattrs.Converter(forbid_extra_keys=True)
-    converter.register_structure_hook(str, lambda value, _: _exactly(value, str))
-    converter.register_structure_hook(int, lambda value, _: _exactly(value, int))
-    return converter
-
-
-def _exactly(value: Any, kind: type) -> Any:
-    if type(value) is not kind:
-        raise ValueError(f"expected {kind.__name__}, got {type(value).__name__}")
-    return value
-
-
-_CONVERTER = _make_converter()
-
-
 def _parse_meta(meta: Any) -> dict[str, Any]:
     try:
-        fixtures = _CONVERTER.structure(meta.pop("fixtures"), list[Fixture])
+        fixtures = CONVERTER.structure(meta.pop("fixtures"), list[Fixture])
         environment, interval = meta.pop("environment"), meta.pop("hash_interval")
         if meta or type(environment) is not str or type(interval) is not int or not 0 < interval < 256:
             raise ValueError("environment, hash_interval and fixtures")
@@ -317,6 +322,8 @@ def _check_payload(block: ReplayBlock) -> None:
         raise ReplayError("its numbers of decisions and actions differ")
     if not set(index.fixture.tolist()) <= block.fixtures.keys():
         raise ReplayError("it lacks the fixture of a match")
+    if block.streams is not None:
+        check_streams(block.streams, index.ticks, dict(zip(block.actions, block.decisions.T, strict=True)))
 
 
 def _shapes_fit(block: ReplayBlock, n: int) -> bool:
@@ -341,6 +348,7 @@ def split_block(block: ReplayBlock, *, place: str = "") -> Iterator[Replay]:
     hash_ends = np.cumsum(count_hashes(index.ticks, block.first_hash, interval)).tolist()
     action_ends = np.cumsum(block.decisions, axis=0, dtype=np.int64).tolist()
     hash_start, starts = 0, [0] * len(block.actions)
+    streams = split_streams(block.streams, block.decisions)
     for i, fixture in enumerate(index.fixture.tolist()):
         first, hashes = int(block.first_hash[i]), block.hashes[hash_start : hash_ends[i]].tolist()
         bounds = zip(block.actions.items(), starts, action_ends[i], strict=True)
@@ -352,6 +360,7 @@ def split_block(block: ReplayBlock, *, place: str = "") -> Iterator[Replay]:
             actions={role: actions[start:stop] for (role, actions), start, stop in bounds},
             hashes={first + interval * k: value for k, value in enumerate(hashes)},
             final_hash=int(block.final_hash[i]),
+            stream=streams[i] if streams else None,
             place=place,
         )
         hash_start, starts = hash_ends[i], action_ends[i]

@@ -16,6 +16,8 @@ from attrs import define, field
 
 from ludus._replays.block import BlockIndex, ReplayBlock, count_hashes
 from ludus._replays.state_hash import HASH_INTERVAL, StateHash, StateLeaves
+from ludus._replays.stream_recorder import StreamRecorder
+from ludus._replays.streams import BlockStreams
 from ludus.environment import EnvironmentSpec, Role, Tick
 from ludus.random import random_bits, random_floats
 from ludus.records import Fixture
@@ -73,6 +75,14 @@ class _EndedMatches(NamedTuple):  # made on most ticks: an attrs class takes lon
     final: Sequence[np.ndarray]
 
 
+class _Decisions(NamedTuple):
+    """The numbers of decisions ``[n, roles] int32`` of n matches; by role, actions, and ``[d, 2]`` ticks and seats."""
+
+    counts: np.ndarray
+    actions: Mapping[str, np.ndarray]
+    acted: Mapping[str, np.ndarray]
+
+
 @define(eq=False)
 class ReplayRecorder:
     """Records the matches of one environment.
@@ -82,12 +92,14 @@ class ReplayRecorder:
         num_matches: B.
         write: Receives blocks of replays.
         share: Share of the matches that is recorded, chosen by fixture and number.
+        streams: Records the frames of matches that cannot be played again; None if they can.
     """
 
     spec: EnvironmentSpec
     num_matches: int
     write: Callable[[ReplayBlock], None]
     share: float = field(default=1.0, kw_only=True)
+    streams: StreamRecorder | None = field(default=None, kw_only=True)
     _roles: list[_RoleBuffer] = field(init=False)
     _hashes: np.ndarray = field(init=False)  # [rows / HASH_INTERVAL, B] uint32
     _hash: StateHash = field(init=False, factory=StateHash)
@@ -120,6 +132,8 @@ class ReplayRecorder:
     def start_matches(self, indices: np.ndarray) -> None:
         """Start matches at these match indices."""
         self._starts[indices] = self._row
+        if self.streams is not None:
+            self.streams.start_matches(indices)
 
     def add_tick(self, tick: Tick, actions: Mapping[str, np.ndarray]) -> None:
         """Add the decisions on a tick, before the environment is stepped.
@@ -137,6 +151,8 @@ class ReplayRecorder:
         if row % HASH_INTERVAL == 0:
             self._hashes[row // HASH_INTERVAL] = self._hash(self._leaves(tick))
         self._row += 1
+        if self.streams is not None:
+            self.streams.add_tick(tick)
 
     def end_matches(self, indices: np.ndarray, tick: Tick, results: Mapping[str, np.ndarray]) -> None:
         """End matches.
@@ -147,8 +163,12 @@ class ReplayRecorder:
             results: Their results, see `MatchEngine.on_results`.
         """
         final = [leaf.take(indices, axis=0) for leaf in self._leaves(tick)]
+        if self.streams is not None:
+            results = {**results, "frames": np.array(self.streams.end_matches(indices, tick), object)}
         self._ended.append(_EndedMatches(indices, self._starts.take(indices), results, final))
         self._starts[indices] = _IDLE
+        if self.streams is not None:
+            self.flush()
 
     # -- writing -------------------------------------------------------------------------------------------------------
 
@@ -173,7 +193,8 @@ class ReplayRecorder:
         self.discard()
         if not ended:
             return
-        arrays = {name: np.concatenate([part.results[name] for part in ended]) for name in _RESULTS}
+        names = _RESULTS if self.streams is None else (*_RESULTS, "frames")
+        arrays = {name: np.concatenate([part.results[name] for part in ended]) for name in names}
         arrays["start"] = np.concatenate([part.starts for part in ended])
         arrays["column"] = np.concatenate([part.indices for part in ended])
         final = [np.concatenate(leaves) for leaves in zip(*(part.final for part in ended), strict=True)]
@@ -181,11 +202,15 @@ class ReplayRecorder:
         self._forget_fixtures(Counter(arrays["fixture"].tolist()))
 
     def _write_chosen(self, arrays: Mapping[str, np.ndarray], final: Sequence[np.ndarray]) -> None:
-        kept = self._choose(arrays)
-        if not kept.all():
-            arrays, final = {name: array[kept] for name, array in arrays.items()}, [leaf[kept] for leaf in final]
-        if kept.any():
+        chosen = self._choose(arrays)
+        if chosen.all() and self.streams is None:
             self.write(self._make_block(arrays, final))
+            return
+        indices = chosen.nonzero()[0]
+        for own in [indices] if self.streams is None else indices[:, None]:  # a stream is large enough for a block
+            if own.size:
+                parts = {name: array.take(own, axis=0) for name, array in arrays.items()}
+                self.write(self._make_block(parts, [leaf.take(own, axis=0) for leaf in final]))
 
     def _forget_fixtures(self, ended: Mapping[int, int]) -> None:
         """Remove the fixtures of which all matches have ended; `ended` counts ended matches by fixture."""
@@ -205,11 +230,15 @@ class ReplayRecorder:
         """Return the replays of n matches.
 
         Args:
-            arrays: Their results ``[n, …]``, and the first row (``"start"``) and match index (``"column"``) of each.
+            arrays: Their results ``[n, …]``, and the first row (``"start"``), match index (``"column"``) and compressed
+                frames of each.
             final: Final observations ``[n, S, …]`` by leaf.
         """
         starts, ticks, columns = arrays["start"], arrays["ticks"], arrays["column"]
-        decisions, actions = self._gather_actions(starts, ticks, columns)
+        decisions = self._gather_decisions(starts, ticks, columns)
+        streams = None
+        if self.streams is not None:
+            streams = BlockStreams.of(self.spec, arrays["frames"].tolist(), decisions.acted)
         first_hash = (-starts % HASH_INTERVAL).astype(np.uint8)
         return ReplayBlock(
             index=BlockIndex(**{name: arrays[name] for name in ("fixture", "number", "ticks", "outcome")}),
@@ -219,25 +248,27 @@ class ReplayRecorder:
             first_hash=first_hash,
             hashes=self._gather_hashes(starts, ticks, columns, first_hash),
             final_hash=self._hash([*final, arrays["returns"]]),
-            decisions=decisions,
-            actions=actions,
+            decisions=decisions.counts,
+            actions=decisions.actions,
+            streams=streams,
         )
 
-    def _gather_actions(
-        self, starts: np.ndarray, ticks: np.ndarray, columns: np.ndarray
-    ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-        """Return the numbers of decisions ``[n, roles] int32`` of matches, and their actions by role."""
+    def _gather_decisions(self, starts: np.ndarray, ticks: np.ndarray, columns: np.ndarray) -> _Decisions:
+        """Return the decisions of matches; those of streams with ticks and seats."""
         places = _ranges(starts * self.num_matches + columns, ticks, self.num_matches)  # row · B + match index
         first_ticks = np.cumsum(ticks) - ticks
-        decisions, actions = [], {}
+        counts, actions, acted = [], {}, {}
         for role in self._roles:
             seats = role.acting.shape[2]
             acting = role.acting.reshape(-1, seats).take(places, axis=0).ravel()
-            decisions.append(np.add.reduceat(acting.view(np.uint8), first_ticks * seats, dtype=np.int32))
+            counts.append(np.add.reduceat(acting.view(np.uint8), first_ticks * seats, dtype=np.int32))
             chosen = acting.nonzero()[0]
+            if self.streams is not None:
+                rows = chosen // seats - np.repeat(first_ticks, counts[-1])
+                acted[role.name] = np.stack([rows, chosen % seats], axis=1).astype(np.int32)
             seat_places = places.take(chosen // seats) * seats + chosen % seats
             actions[role.name] = role.actions.reshape(-1, role.actions.shape[3]).take(seat_places, axis=0)
-        return np.stack(decisions, axis=1), actions
+        return _Decisions(np.stack(counts, axis=1), actions, acted)
 
     def _gather_hashes(
         self, starts: np.ndarray, ticks: np.ndarray, columns: np.ndarray, first_hash: np.ndarray

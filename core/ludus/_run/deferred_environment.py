@@ -8,6 +8,7 @@ import numpy as np
 
 from ludus._plugins.error_wrapping import close_environment
 from ludus.environment import Environment, EnvironmentSpec, Scenario, Tick
+from ludus.rendering import Frame, draw_match
 
 __all__ = ["DeferredEnvironment"]
 
@@ -39,6 +40,11 @@ class DeferredEnvironment:
         """Advance every running match by one tick, see `ludus.environment.Environment.step`."""
         assert self._environment is not None
         return self._environment.step(actions)
+
+    def render_frame(self, match: int) -> Frame | None:
+        """Return the frame of the environment, see `ludus.rendering.Renderable`."""
+        assert self._environment is not None
+        return draw_match(self._environment, match)
 
     def close(self) -> None:
         """Close the environment, if there is one."""

@@ -12,9 +12,9 @@ from ludus._league.coordinator import Coordinator
 from ludus._league.league import League
 from ludus._plugins.error_wrapping import close_environment
 from ludus._run.context import RunContext
-from ludus._run.factories import make_environment
+from ludus._run.evaluation_replays import make_evaluation_environment, make_replay_recorder
 from ludus._run.metrics import earlier_models
-from ludus._run.worker_factories import make_actor_cache, make_replay_recorder
+from ludus._run.worker_factories import make_actor_cache
 from ludus._sampling.evaluation import play_out
 from ludus._sampling.match_engine import reported_results
 from ludus._sampling.opponents import ActorCache
@@ -95,7 +95,7 @@ class _FinalMatches:
         Raises:
             DamagedFileError: The file of a model is damaged; earlier pairs are committed.
         """
-        environment = make_environment(self.run.config.environment, self._batch)
+        environment = make_evaluation_environment(self.run, self._batch)
         cache = make_actor_cache(self.run, "final", self.run.spec, self._batch)
         try:
             for index, (first, opponent, by_team) in enumerate(pairs):
@@ -116,7 +116,7 @@ class _FinalMatches:
         self.print_line(f"{subject}, {self._matches} matches")
         league = self.coordinator.league
         fixtures = self.coordinator.evaluation.create(by_team, self.matches_per_fixture, reason=_REASON)
-        replays = make_replay_recorder(self.run, "final", self.run.spec, self._batch, kind="eval")
+        replays = make_replay_recorder(self.run, "final", environment, kind="eval")
         try:
             results = play_out(
                 environment,

@@ -13,10 +13,9 @@ from ludus._learning.learner import Learner
 from ludus._learning.state import LearnerOptions
 from ludus._learning.transfer import Transfer, input_layout, transfer_weights
 from ludus._plugins.error_wrapping import close_environment
-from ludus._replays.files import FOLDER, ReplayWriter
-from ludus._replays.recorder import ReplayRecorder
 from ludus._run.context import RunContext
 from ludus._run.deferred_environment import DeferredEnvironment
+from ludus._run.evaluation_replays import make_evaluation_environment, make_replay_recorder
 from ludus._run.factories import (
     make_algorithm,
     make_environment,
@@ -37,9 +36,9 @@ from ludus._store.model_files import load_arrays, load_manifest
 from ludus._version import __version__
 from ludus.agent import Agent
 from ludus.algorithm import Algorithm, GroupTrainer, Policy, Trainer, Weights
-from ludus.environment import EnvironmentSpec, Role
+from ludus.environment import Environment, EnvironmentSpec, Role
 from ludus.errors import ConfigError
-from ludus.launcher import Rendezvous, SharedMemory, Worker, WorkerContext, sampler_host
+from ludus.launcher import Rendezvous, SharedMemory, Worker, WorkerContext
 from ludus.service import Network, ServiceContext, ServiceEndpoint
 
 
@@ -92,8 +91,12 @@ def make_evaluator(run: RunContext, name: str, worker: WorkerContext) -> Sampler
 
 def _make_sampler(run: RunContext, name: str, worker: WorkerContext, *, kind: str, matches: int, lane: int) -> Sampler:
     players = run.config.players if kind == "train" else ()
-    make = partial(make_environment, run.config.environment, matches)
-    environment = DeferredEnvironment(run.spec, matches, make) if kind == "eval" else make()
+    if kind == "eval":
+        environment: Environment = DeferredEnvironment(
+            run.spec, matches, partial(make_evaluation_environment, run, matches)
+        )
+    else:
+        environment = make_environment(run.config.environment, matches)
     spec, memory = environment.spec, worker.memory
     try:
         return Sampler(
@@ -107,31 +110,11 @@ def _make_sampler(run: RunContext, name: str, worker: WorkerContext, *, kind: st
             matches_per_lane=lane,
             memory=memory,
             opponents_learn=run.config.sampling.opponents_learn,
-            replays=make_replay_recorder(run, name, spec, matches, kind=kind),
+            replays=make_replay_recorder(run, name, environment, kind=kind),
         )
     except BaseException:  # the environment may own processes
         close_environment(environment)
         raise
-
-
-def make_replay_recorder(
-    run: RunContext, worker: str, spec: EnvironmentSpec, matches: int, *, kind: str
-) -> ReplayRecorder | None:
-    """Make the recorder of the matches of a worker; None if none are recorded, as on other hosts.
-
-    Args:
-        run: The run.
-        worker: Name of the worker.
-        spec: Specification of the environment.
-        matches: Number of matches in the environment's batch.
-        kind: ``"train"`` or ``"eval"``, the kind of matches.
-    """
-    options = run.config.replays
-    share = options.training_share if kind == "train" else float(options.evaluations)
-    if not share or sampler_host(worker):
-        return None
-    writer = ReplayWriter(run.run_dir / FOLDER, worker, round(options.max_mb * 2**20))
-    return ReplayRecorder(spec, matches, writer.write, share=share)
 
 
 def make_live_actor(

@@ -102,7 +102,8 @@ def find_ignored_seed(first: Record, again: Record) -> Iterator[str]:
             if one[name] != other.get(name):
                 yield (
                     f"the game ignores its seed: after {number} ticks of matches with equal seeds and actions, {name} "
-                    f"differs; draw all random numbers from a generator that reset makes from the seed"
+                    f"differs; draw all random numbers from a generator that reset makes from the seed, or set "
+                    f"repeatable of the spec to False if the game cannot repeat a match"
                 )
                 return
 

@@ -56,7 +56,9 @@ def check_run_environment(environment: Environment, seed: int) -> Iterator[str |
     warn = partial(Finding, "warn", f"environment {spec.name}")
     yield from map(warn, deviations.texts.values())
     yield from map(warn, results.find_one_sided_teams())
-    if reset_s > _SLOW_RESET_S:
+    if not spec.repeatable:
+        yield "matches are not compared: the environment declares that equal seeds and actions may give different ones"
+    elif reset_s > _SLOW_RESET_S:
         yield f"seeds and sides are not compared, because {num_matches} resets take {reset_s:.0f} s"
     else:
         yield from map(warn, _compare_matches(environment, seed, results))

@@ -84,6 +84,7 @@ def make_spec(env: gymnasium.Env[Any, Any], config: GymnasiumConfig) -> Environm
         roles=(role,),
         turn="simultaneous",
         max_ticks=max_ticks,
+        repeatable=env.spec is None or not env.spec.nondeterministic,
         score=score if config.score == "auto" else config.score,  # type: ignore[arg-type]
         outcome_rule=rule,
         notes=(

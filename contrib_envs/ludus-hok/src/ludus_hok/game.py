@@ -77,7 +77,7 @@ def make_spec(config: HokConfig) -> EnvironmentSpec:
         scenarios=tuple(hero_pairs(config.heroes)),
         constant_sum=True,
         outcome_rule="a camp whose crystal is destroyed loses; a match without that is a draw",
-        notes=("the game cannot be seeded: a match with the same seed and actions may differ",),
+        repeatable=False,
     )
 
 

@@ -13,6 +13,7 @@ import numpy as np
 from attrs import define, field
 from ludus.environment import EnvironmentSpec
 from ludus.errors import ConfigError
+from ludus.replays import StreamedGame
 
 from ludus_terminal.drawing import load_pillow
 
@@ -57,13 +58,16 @@ def open_recorder(path: Path, *, frame_s: float) -> Recorder:
     return kind(path, max(frame_s, _FASTEST_S))
 
 
-def frame_seconds(spec: EnvironmentSpec, *, delay: float | None, fps: float | None) -> float:
-    """Return the seconds between ticks.
+def frame_seconds(
+    spec: EnvironmentSpec | StreamedGame, *, delay: float | None, fps: float | None, ticks: float = 1.0
+) -> float:
+    """Return the seconds between frames.
 
     Args:
-        spec: Specification of the environment.
+        spec: Specification of the environment, or the game of a stream.
         delay: Seconds that the user asks for; None: the duration of a tick in the game, or a default.
         fps: Ticks per second that the user asks for, instead of `delay`.
+        ticks: Ticks of the game between two frames.
 
     Raises:
         ConfigError: Both options are given.
@@ -74,7 +78,7 @@ def frame_seconds(spec: EnvironmentSpec, *, delay: float | None, fps: float | No
         return delay
     if fps is not None:
         return 1 / fps
-    return _TURN_S if spec.turn == "turn-based" else spec.tick_s or _TICK_S
+    return _TURN_S if spec.turn == "turn-based" else (spec.tick_s or _TICK_S) * ticks
 
 
 def frames_between(frame_s: float) -> int:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from contextlib import ExitStack, closing
+from collections.abc import Iterable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +14,18 @@ from ludus.cli_types import FiniteRange
 from ludus.environment import Environment, EnvironmentSpec
 from ludus.errors import ConfigError, ReplayError
 from ludus.printing import printable
-from ludus.rendering import enable_rendering
-from ludus.replays import Replay, find_matches, find_replay, play_replay, verify_replays
+from ludus.rendering import Frame, Scene, enable_rendering, scene_to_json
+from ludus.replays import (
+    Replay,
+    ReplayStep,
+    StreamedGame,
+    StreamStep,
+    find_matches,
+    find_replay,
+    play_replay,
+    stream_steps,
+    verify_replays,
+)
 from ludus.runs import Run, match_seeds, open_run
 
 from ludus_terminal.drawing import Drawing
@@ -70,7 +80,7 @@ def replay(
     scale: float,
     sprites: Path | None,
 ) -> None:
-    """Play a match of the run folder RUN again, as it was recorded.
+    """Show a match of the run folder RUN as it was recorded: by playing it again, or from its recorded frames.
 
     MATCH is FIXTURE.NUMBER, or the seed of a match; `ludus league RUN matches` lists matches. Keys in a terminal or
     window: space pauses, n and p (or the arrows) step, N and P jump by 10 ticks, 0 and $ go to start and end, q quits.
@@ -118,11 +128,13 @@ def _verify(run_dir: Path, last: int | None, *, as_json: bool) -> None:
     with open_run(run_dir) as run:
         found = verify_replays(run, last=last)
     if as_json:
-        values = {"stored": found.stored, "played": found.played, "superseded": found.superseded}
+        counts = ("stored", "played", "streams", "superseded")
+        values = {name: getattr(found, name) for name in counts}
         click.echo(json.dumps({**values, "problems": found.problems}, indent=2))
     else:
         superseded = f", {found.superseded} are not of the log" if found.superseded else ""
-        click.echo(f"{run_dir}: {found.stored} replays{superseded}; {found.played} were played again")
+        streams = f"; {found.streams} are streams of games that do not repeat matches" if found.streams else ""
+        click.echo(f"{run_dir}: {found.stored} replays{superseded}; {found.played} were played again{streams}")
     if found.problems:
         raise ReplayError("\n".join(map(printable, found.problems)))
 
@@ -140,7 +152,7 @@ def show_replay(
     first: int = 0,
     paused: bool = False,
 ) -> None:
-    """Play a match again and show or record it.
+    """Show or record a match: play it again, or show its recorded stream.
 
     Args:
         run: The run.
@@ -154,23 +166,35 @@ def show_replay(
         first: First tick to show.
         paused: Whether to start paused.
     """
-    with ExitStack() as stack:
-        environment = stack.enter_context(closing(_make_environment(run)))
-        frame_s = frame_seconds(environment.spec, delay=delay, fps=fps)
-        kind = "none" if record is not None and view == "auto" else view
-        frames = ReplayFrames(environment, drawing, text=kind in ("auto", "text"))
-        for step in play_replay(run, replay, environment, evaluate=evaluate):
-            frames.add(step)
-        first = min(first, len(frames) - 1)
-        click.echo(_describe(environment.spec, replay))
-        if record is not None:
-            write_recording(record, frames.images(first), frame_s=frame_s)
-            click.echo(f"{record}: {record.stat().st_size / 1e6:.2f} MB")
-        if kind == "none":
-            return
-        opened = open_screen(kind, environment, frames.shown(first), drawing=drawing)
-        screen = stack.enter_context(closing(opened))
+    kind = "none" if record is not None and view == "auto" else view
+    frames = ReplayFrames(replay.ticks, drawing)
+    spec = _add_frames(frames, run, replay, text=kind in ("auto", "text"), evaluate=evaluate)
+    frame_s = frame_seconds(spec, delay=delay, fps=fps, ticks=frames.ticks_between)
+    first = frames.index_of(first)
+    click.echo(_describe(spec, replay))
+    if replay.stream is not None:
+        end = f", which ends on tick {frames.last_tick}" if frames.last_tick < replay.ticks else ""
+        click.echo(f"a recorded stream{end}: the game does not repeat matches, so models are not evaluated")
+    if record is not None:
+        write_recording(record, frames.images(first), frame_s=frame_s)
+        click.echo(f"{record}: {record.stat().st_size / 1e6:.2f} MB")
+    if kind == "none":
+        return
+    with closing(open_screen(kind, spec.name, frames.shown(first), drawing=drawing)) as screen:
         play_frames(frames, screen, frame_s=frame_s, first=first, paused=paused)
+
+
+def _add_frames(
+    frames: ReplayFrames, run: Run, replay: Replay, *, text: bool, evaluate: bool
+) -> EnvironmentSpec | StreamedGame:
+    """Add the frames of a match, and return what describes its seats and ticks; arguments as of `show_replay`."""
+    if replay.stream is not None:
+        frames.add_stream(replay)
+        return replay.stream.game
+    with closing(_make_environment(run)) as environment:
+        for step in play_replay(run, replay, environment, evaluate=evaluate):
+            frames.draw_step(step, environment, text=text)
+        return environment.spec
 
 
 def _make_environment(run: Run) -> Environment:
@@ -180,7 +204,7 @@ def _make_environment(run: Run) -> Environment:
     return environment
 
 
-def _describe(spec: EnvironmentSpec, replay: Replay) -> str:
+def _describe(spec: EnvironmentSpec | StreamedGame, replay: Replay) -> str:
     fixture, by_team = replay.fixture, dict[int, dict[str, None]]()
     for seat, participant in zip(spec.seats, fixture.participants, strict=True):
         by_team.setdefault(seat.team, {})[participant] = None
@@ -191,22 +215,27 @@ def _describe(spec: EnvironmentSpec, replay: Replay) -> str:
 
 
 def _print_json(run: Run, replay: Replay, *, evaluate: bool) -> None:
+    if replay.stream is not None:
+        click.echo(json.dumps(_replay_json(replay, stream_steps(replay), None), indent=2))
+        return
     environment = _make_environment(run)
     try:
-        click.echo(json.dumps(_replay_json(run, replay, environment, evaluate=evaluate), indent=2))
+        steps = play_replay(run, replay, environment, evaluate=evaluate)
+        click.echo(json.dumps(_replay_json(replay, steps, environment), indent=2))
     finally:
         environment.close()
 
 
-def _replay_json(run: Run, replay: Replay, environment: Environment, *, evaluate: bool) -> dict[str, Any]:
+def _replay_json(
+    replay: Replay, steps: Iterable[ReplayStep | StreamStep], environment: Environment | None
+) -> dict[str, Any]:
     fixture = replay.fixture
 
     def ticks() -> Iterator[dict[str, Any]]:
-        for step in play_replay(run, replay, environment, evaluate=evaluate):
-            yield {
-                "tick": step.number,
-                "decisions": [decision_json(decision, environment) for decision in step.decisions],
-            }
+        for step in steps:
+            decisions = [decision_json(decision, environment) for decision in step.decisions]
+            frame = {"frame": _frame_json(step.frame)} if isinstance(step, StreamStep) else {}
+            yield {"tick": step.number, "decisions": decisions, **frame}
 
     return {
         "match": replay.name,
@@ -218,3 +247,7 @@ def _replay_json(run: Run, replay: Replay, environment: Environment, *, evaluate
         "outcome": replay.outcome,
         "ticks": list(ticks()),
     }
+
+
+def _frame_json(frame: Frame | None) -> Any:
+    return scene_to_json(frame) if isinstance(frame, Scene) else frame

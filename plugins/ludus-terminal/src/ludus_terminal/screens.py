@@ -59,29 +59,32 @@ class Screen(Protocol):
         """Close the window."""
 
 
-def open_screen(kind: str, environment: Environment, frame: Frame, *, drawing: Drawing) -> Screen:
-    """Return a screen for an environment.
+def open_screen(
+    kind: str, name: str, frame: Frame, *, drawing: Drawing, environment: Environment | None = None
+) -> Screen:
+    """Return a screen for the frames of an environment.
 
     Args:
         kind: One of `SCREENS`. ``"auto"``: text if the environment has some, else a window if there is a display, else
             the terminal.
-        environment: The environment.
+        name: Name of the environment.
         frame: A frame of it.
         drawing: Draws frames as images.
+        environment: The environment, whose text is shown if it has some; None for frames that were recorded.
 
     Raises:
         ConfigError: The kind does not suit the environment or this computer, or Pillow is not installed.
     """
     has_text = isinstance(frame, str) or isinstance(environment, Playable)
     if kind == "text" and not has_text:
-        raise ConfigError(f"--view text: {environment.spec.name!r} draws images; choose window, image or none")
+        raise ConfigError(f"--view text: {name!r} draws images; choose window, image or none")
     if kind == "none":
         return _NoScreen()
     if has_text and kind in ("auto", "text"):
         return _TextScreen(environment)
     load_pillow()
     if kind == "window" or (kind == "auto" and _has_display()):
-        return _open_window(environment.spec.name, drawing)
+        return _open_window(name, drawing)
     if kind == "auto" and not sys.stdout.isatty():
         raise ConfigError("there is no display and no terminal to show images; record them with --record FILE.gif")
     return _ImageScreen(drawing)
@@ -120,11 +123,11 @@ class _TextScreen(_NoScreen):
         environment: Its text is printed where a frame is no text.
     """
 
-    environment: Environment
+    environment: Environment | None
 
     def show(self, frame: Frame) -> None:
         """Print the text of the match."""
-        if isinstance(frame, str) or not isinstance(self.environment, Playable):
+        if isinstance(frame, str) or self.environment is None or not isinstance(self.environment, Playable):
             _print(str(frame))
         else:
             _print(self.environment.render(0))

@@ -149,7 +149,8 @@ def watch(
         if record is not None:
             recorder = stack.enter_context(closing(open_recorder(record, frame_s=frame_s * every)))
         kind = "none" if record is not None and view == "auto" else view
-        screen = open_screen(kind, match.environment, _require_frame(match.environment), drawing=drawing)
+        frame = _require_frame(match.environment)
+        screen = open_screen(kind, match.spec.name, frame, drawing=drawing, environment=match.environment)
         presenter = _Presenter(
             environment=match.environment,
             screen=stack.enter_context(closing(screen)),
