@@ -42,6 +42,7 @@ class Rounds:
     def __init__(self, start):
         self.rng = random.Random(start["seed"])
         self.number = start["match"]
+        self.has_frames = start.get("frames", False)
         factor = start["parameters"].get("prize", 2.0 if start["scenario"] == "rich" else 1.0)
         self.prizes = [factor * self.rng.choice([0.25, 0.5, 1.0]) for _ in range(ROUNDS + 1)]
         self.banned = [self.rng.randrange(3) for _ in range(ROUNDS + 1)]
@@ -75,6 +76,23 @@ class Rounds:
         self.round += 1
 
     @property
+    def frame(self):
+        """Return a picture: the moves and the score of both seats; None unless some are wanted."""
+        if not self.has_frames:
+            return None
+        shapes = [
+            {
+                "kind": "label",
+                "x": 20.0 + 60 * seat,
+                "y": 20.0,
+                "text": f"{self.last[seat]} {self.score[seat]:+g}",
+                "size": 9,
+            }
+            for seat in range(2)
+        ]
+        return {"width": 100.0, "height": 40.0, "shapes": shapes, "caption": f"round {self.round}"}
+
+    @property
     def outcome(self):
         """Return the points of both teams."""
         one = 0.5 + 0.5 * ((self.score[0] > 0) - (self.score[0] < 0))
@@ -85,7 +103,7 @@ class Rounds:
         seats = [self.entry(seat, acts=False) for seat in range(2)]
         statistics = [{"wins": float(wins)} for wins in self.wins]
         fields = {"tick": tick, "ending": "terminated", "outcome": self.outcome}
-        client.send("match_end", self.number, **fields, seats=seats, statistics=statistics)
+        client.send("match_end", self.number, **fields, seats=seats, statistics=statistics, frame=self.frame)
 
 
 def play_lock_step(client, crash_after):
@@ -109,7 +127,8 @@ def play_lock_step(client, crash_after):
             if game.round == ROUNDS:
                 games.pop(number).end(client, game.round * 2)
             else:
-                client.send("observation", number, tick=game.round * 2, seats=[game.entry(seat) for seat in range(2)])
+                seats = [game.entry(seat) for seat in range(2)]
+                client.send("observation", number, tick=game.round * 2, seats=seats, frame=game.frame)
 
 
 def play_real_time(client, lag):
@@ -128,7 +147,7 @@ def play_real_time(client, lag):
             due = [seat for seat in range(2) if clocks[seat].is_due(tick)]
             if due:
                 entries = [game.entry(seat) | {"dropped": clocks[seat].ask(tick)} for seat in due]
-                client.send("observation", game.number, tick=tick, seats=entries)
+                client.send("observation", game.number, tick=tick, seats=entries, frame=game.frame)
                 game.reward = 0.0
             time.sleep(0.002)
             arrived += client.poll(0.0)
@@ -145,7 +164,8 @@ def play_real_time(client, lag):
                 game.play(*chosen)
         if not is_void:
             seats = [{"seat": seat, "dropped": clocks[seat].dropped} for seat in range(2)]
-            client.send("match_end", game.number, tick=tick, ending="terminated", outcome=game.outcome, seats=seats)
+            fields = {"tick": tick, "ending": "terminated", "outcome": game.outcome, "frame": game.frame}
+            client.send("match_end", game.number, **fields, seats=seats)
 
 
 def main(port, token, matches="1", behaviour=""):

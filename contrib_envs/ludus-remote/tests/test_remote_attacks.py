@@ -207,7 +207,7 @@ def make_session(script, reports):
     session = GameSession(
         key="k", schema=schema, capacity=1, limits=Limits(), report=lambda *report: reports.append(report)
     )
-    match, _ = session.start_match(0, 1, Scenario())
+    match, _ = session.start_match(0, 1, Scenario(), frames=True)
     first = script["observation"](1, 1, 1, 0, script["entry"](0, 0.0))
     session.receive(decode(msgpack.packb(first)))
     session.answer(match, {})
@@ -244,8 +244,11 @@ def replaced(value, path, new):
 def messages(script):
     """Return a valid next message of every kind by its name."""
     end = {"type": "seat_end", "match": 1, "seq": 2, "ack": 1, "tick": 3, "ending": "truncated"}
+    label = {"kind": "label", "x": 1.0, "y": 1.0, "text": "x", "size": 1.0}
+    frame = {"width": 2.0, "height": 2.0, "shapes": [label], "caption": "x"}
+    entry = script["entry"](0, 0.5, reward=0.5, parts={"hit": 0.5})
     return {
-        "observation": script["observation"](2, 1, 1, 3, script["entry"](0, 0.5, reward=0.5, parts={"hit": 0.5})),
+        "observation": script["observation"](2, 1, 1, 3, entry) | {"frame": frame},
         "seat_end": end | {"seat": script["entry"](1, 0.0, acts=False)},
         "match_end": script["end"](2, 1, 1, 3, script["entry"](0, 0.0, acts=False)),
         "match_void": {"type": "match_void", "match": 1, "seq": 2, "ack": 1, "reason": "x"},

@@ -13,6 +13,7 @@ import pytest
 from click.testing import CliRunner
 from ludus.environment import Scenario
 from ludus.errors import ConfigError, ContractError, WorkerError
+from ludus.rendering import enable_rendering
 from ludus.spaces import random_actions
 from ludus.testing import check_environment
 from ludus_remote.command import remote_schema
@@ -56,6 +57,19 @@ def test_the_environment_keeps_the_contract(options):
     """Over several matches of games in processes of their own."""
     (component,) = ludus_register_environments()
     check_environment(component, steps=15, options=options(matches=3))
+
+
+def test_games_send_frames_where_they_are_watched(open_environment):
+    """Those of the last message of a match; others send none."""
+    with enable_rendering():
+        watched = open_environment(1)
+    other = open_environment(1)
+    for environment, captions in ((watched, ["round 0", "round 1"]), (other, [])):
+        player = Player(environment)
+        frames = [environment.render_frame(0)]
+        player.step()
+        frames.append(environment.render_frame(0))
+        assert [frame.caption for frame in frames if frame is not None] == captions
 
 
 def test_matches_are_shared_among_games(open_environment):
@@ -199,6 +213,7 @@ def test_a_schema_file_replaces_the_first_game(options, monkeypatch, tmp_path, s
 def test_a_real_time_game_does_not_wait(open_environment):
     """Its seats decide every period, and the ticks that pass are those of the game."""
     environment = open_environment(1, mode="real-time", period=5, delay=2, max_age=5)
+    assert not environment.spec.repeatable
     player, decisions, elapsed = Player(environment), 0, 0
     while player.ended < 2:
         decisions += int(player.tick.roles["player"].acting.sum())

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
+
 import ludus
+from ludus.__main__ import main
+from ludus_remote.programs import COMMANDS_VARIABLE
 
 
 def make_config(chosen, *, decisions, final_matches):
@@ -36,3 +40,31 @@ def test_a_league_trains_in_real_time(options, tmp_path):
     with ludus.train(config, run_dir=tmp_path / "run") as run:
         assert run.models["main_agent@1"].decisions >= 100
         assert run.num_matches(kind="train") > 0
+
+
+def test_matches_in_real_time_are_recorded_as_streams(options, tmp_path, capsys, monkeypatch):
+    """Their frames are shown and written as a picture without the game; --verify counts them."""
+    chosen = options(games=4, mode="real-time", period=5, delay=2, max_age=5)
+    config = make_config(chosen, decisions=50, final_matches=4)
+    with ludus.train(config, run_dir=tmp_path / "run") as run:
+        match = list(run.matches(kind="eval"))[-1]
+    monkeypatch.delenv(COMMANDS_VARIABLE)  # a game could not be started
+    name = f"{match.fixture.id}.{match.number}"
+
+    def replay(*arguments):
+        capsys.readouterr()
+        assert main(["replay", str(tmp_path / "run"), *arguments]) == 0
+        return capsys.readouterr().out
+
+    shown = json.loads(replay(name, "--json"))
+    frames = [tick["frame"] for tick in shown["ticks"]]
+    assert shown["ticks"][-1]["tick"] == match.ticks
+    assert frames[0]["caption"].startswith("round")
+    assert frames[-1]["caption"] == "round 5"
+    assert any(tick["decisions"] for tick in shown["ticks"])
+    text = replay(name, "--record", str(tmp_path / "match.gif"))
+    assert "a recorded stream: the game does not repeat matches" in text
+    assert (tmp_path / "match.gif").read_bytes().startswith(b"GIF")
+    text = replay("--verify")
+    assert "0 were played again" in text
+    assert "are streams of games that do not repeat matches" in text

@@ -332,13 +332,13 @@ class Client:
             pass
         return message
 
-    def act(self, match: Mapping[str, Any], *, tick: int, seats: Sequence[Mapping[str, Any]]) -> dict[int, list[Any]]:
-        """Send an observation and wait for the actions of the seats that act.
+    def act(self, match: Mapping[str, Any], *, tick: int, seats: Sequence[Any], **more: Any) -> dict[int, list[Any]]:
+        """Send an observation and wait for the actions of the seats that act; `more` may have a `frame`.
 
         Raises:
             MatchVoid: The match was aborted.
         """
-        self.send("observation", match["match"], tick=tick, seats=seats)
+        self.send("observation", match["match"], tick=tick, seats=seats, **more)
         message = self._next()
         if message["type"] == "match_void":
             raise MatchVoid(message.get("reason", ""))

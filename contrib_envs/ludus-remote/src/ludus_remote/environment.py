@@ -12,15 +12,14 @@ from attrs import define
 from ludus.activity import STARTING_MATCHES, report_activity
 from ludus.environment import Scenario, Tick, allocate_tick, checked_scenarios
 from ludus.errors import WorkerError
+from ludus.rendering import Scene, is_rendering_enabled
 
 from ludus_remote.config import RemoteConfig
 from ludus_remote.connection import Game
-from ludus_remote.gateway import Gateway
 from ludus_remote.matches import MatchUpdate, RemoteMatch
-from ludus_remote.programs import Programs
 from ludus_remote.schema import GameSchema
 from ludus_remote.setup import open_gateway
-from ludus_remote.tick_writer import LATE, TickWriter, check_actions
+from ludus_remote.tick_writer import TickWriter, check_actions
 
 _POLL_S = 0.2
 #: Longest wait for a decision in real-time mode, after which the environment returns a tick without one.
@@ -40,6 +39,7 @@ class _Place:
         game: Its game; None while none is free.
         match: The match; None before its start.
         answered_s: When the game was last answered.
+        frame: Last picture of the match; None: its game has sent none.
     """
 
     seed: int
@@ -47,6 +47,13 @@ class _Place:
     game: Game | None = None
     match: RemoteMatch | None = None
     answered_s: float = 0.0
+    frame: Scene | None = None
+
+    def start(self, game: Game, index: int, *, frames: bool) -> bytes:
+        """Start the match in a game and return its message; `frames`: whether the game shall send pictures."""
+        self.game, self.answered_s = game, time.monotonic()
+        self.match, payload = game.session.start_match(index, self.seed, self.scenario, frames=frames)
+        return payload
 
 
 class RemoteEnvironment:
@@ -68,17 +75,15 @@ class RemoteEnvironment:
         self._config = config
         self.num_matches = num_matches
         self._is_real_time = config.mode == "real-time"
-        self._programs: Programs | None
-        self._gateway: Gateway
+        self._wants_frames = is_rendering_enabled()
         self._gateway, self._programs = open_gateway(config, num_matches)
         try:
             self.schema = self._wait_for_schema()
         except BaseException:
             self.close()
             raise
-        extra = (LATE,) if self._is_real_time else ()
         note = f"games connect to {config.host}:{self._gateway.port}; mode {config.mode}"
-        self.spec = self.schema.spec(notes=(note,), extra_statistics=extra)
+        self.spec = self.schema.spec(notes=(note,), real_time=self._is_real_time)
         self._tick = allocate_tick(
             self.spec,
             num_matches,
@@ -175,6 +180,7 @@ class RemoteEnvironment:
         """Write the first update of a match."""
         if update.kind == "observation":
             self._writer.observe(index, update)
+            self._places[index].frame = update.frame
         else:  # a match cannot end before its first observation
             self._count_void(update.text)
             self._places[index].match = None
@@ -182,10 +188,7 @@ class RemoteEnvironment:
     def _start_one(self, place: _Place, index: int) -> None:
         """Start a match if a game is free."""
         if place.match is None and (game := self._gateway.free_game()) is not None:
-            place.game = game
-            place.match, payload = game.session.start_match(index, place.seed, place.scenario)
-            place.answered_s = time.monotonic()
-            self._gateway.send([(game, payload)])
+            self._gateway.send([(game, place.start(game, index, frames=self._wants_frames))])
 
     def _take(self, wanted: set[int], timeout_s: float, *, least: int = 0) -> list[tuple[int, MatchUpdate]]:
         """Wait for updates of matches, and return them with their match indices.
@@ -261,6 +264,7 @@ class RemoteEnvironment:
             self._end_void(index, update.text)
             return
         self._elapsed[index] += self._writer.observe(index, update)
+        place.frame = update.frame or place.frame
         if update.kind == "end":
             self._writer.end(index, update)
             place.match = None
@@ -292,6 +296,10 @@ class RemoteEnvironment:
                 self._programs.kill(place.game.token)
             self._gateway.drop_game(place.game.token, text)
             self._end_void(index, text)
+
+    def render_frame(self, match: int) -> Scene | None:
+        """Return the last picture that the game has sent, see `ludus.rendering.Renderable`."""
+        return self._places[match].frame if match in self._places else None
 
     def close(self) -> None:
         """Close the gateway and end the game processes; closing twice is harmless."""

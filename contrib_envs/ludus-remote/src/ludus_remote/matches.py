@@ -8,9 +8,14 @@ from typing import Any, Literal
 
 import numpy as np
 from attrs import define, field, frozen
+from ludus.errors import ContractError
+from ludus.rendering import Scene, scene_from_json
 
 from ludus_remote.payload import LARGEST_INT, Message, ProtocolError, one_line, read, read_items, read_whole
 from ludus_remote.schema import GameSchema, Leaf
+
+#: Shapes of a frame.
+MOST_SHAPES = 4096
 
 
 @frozen(kw_only=True)
@@ -50,6 +55,7 @@ class MatchUpdate:
         outcome: Points of all teams at the end.
         statistics: Statistics of every seat at the end.
         text: Why the match is void.
+        frame: Picture of the match; None: the game has sent none.
     """
 
     tick: int
@@ -59,6 +65,7 @@ class MatchUpdate:
     outcome: tuple[float, ...] = ()
     statistics: Sequence[Mapping[str, float]] = ()
     text: str = ""
+    frame: Scene | None = None
 
 
 @define(eq=False)
@@ -71,6 +78,7 @@ class RemoteMatch:
         schema: Schema of the game.
         builtin: Numbers of the seats that the game plays itself.
         waits: Whether the game waits for the answer to each observation.
+        has_frames: Whether its frames are read.
 
     Attributes:
         tick: Tick of the last message; -1 before the first.
@@ -84,6 +92,7 @@ class RemoteMatch:
     schema: GameSchema
     builtin: frozenset[int]
     waits: bool
+    has_frames: bool = False
     tick: int = field(init=False, default=-1)
     deciding: dict[int, int] = field(init=False, factory=dict)
     observed_s: float = field(init=False, default=0.0)
@@ -104,7 +113,8 @@ class RemoteMatch:
         self.is_answered = False
         self.observed_s = time.monotonic()
         self.deciding.update((seat, tick) for seat, update in seats if update.acts)
-        return MatchUpdate(tick=tick, kind="observation", seats=self._take_endings(seats))
+        frame = self._read_frame(message)
+        return MatchUpdate(tick=tick, kind="observation", seats=self._take_endings(seats), frame=frame)
 
     def end_seat(self, message: Message) -> None:
         """Keep the end of a seat for the next update.
@@ -148,6 +158,7 @@ class RemoteMatch:
             ending=ending,
             outcome=outcome,
             statistics=self._read_statistics(message),
+            frame=self._read_frame(message),
         )
 
     def _check_started(self) -> None:
@@ -202,6 +213,17 @@ class RemoteMatch:
             raise ProtocolError("order", f"seat {seat} cannot act")
         if not leaves:
             raise ProtocolError("message", f"seat {seat}: leaves: the key is missing; a seat that acts needs them")
+
+    def _read_frame(self, message: Message) -> Scene | None:
+        """Return the scene of a message; None without one, or if it is not wanted."""
+        if not self.has_frames or message.get("frame") is None:
+            return None
+        values = read(message, "frame", "map")
+        read_items(values, "shapes", "map", (), most=MOST_SHAPES)
+        try:
+            return scene_from_json(values)
+        except ContractError as error:
+            raise ProtocolError("value", f"frame: {one_line(str(error), 256)}") from error
 
     def _read_statistics(self, message: Message) -> list[Message]:
         statistics = read_items(message, "statistics", "map", (), most=len(self.schema.seats))

@@ -21,6 +21,8 @@ DTYPES = ("float32", "uint8", "int8", "int16", "int32", "int64")
 MOST_SEATS, MOST_TEAMS, MOST_ROLES, MOST_LEAVES = 256, 16, 16, 64
 _FLAGS = ("zero_sum", "constant_sum", "symmetric", "perfect_information", "sparse_rewards")
 _NAME = name_check()
+#: Statistic of real-time mode: actions that came too late and were dropped.
+LATE = "late_actions"
 
 
 @frozen
@@ -239,12 +241,12 @@ class GameSchema:
         """Return the first key in which another schema differs; empty if it is the same."""
         return _difference(self.data, data)
 
-    def spec(self, *, notes: tuple[str, ...] = (), extra_statistics: tuple[str, ...] = ()) -> EnvironmentSpec:
+    def spec(self, *, notes: tuple[str, ...] = (), real_time: bool = False) -> EnvironmentSpec:
         """Return the specification of the environment.
 
         Args:
             notes: Lines for ``ludus check``.
-            extra_statistics: Statistics of every role that the environment counts itself.
+            real_time: Whether the game does not wait: matches do not repeat, and every role has the statistic `LATE`.
 
         Raises:
             ProtocolError: A value is out of its limits.
@@ -253,7 +255,8 @@ class GameSchema:
         turn: Literal["turn-based", "simultaneous", "asynchronous"] = _choice(
             data, "turn", "asynchronous", "turn-based", "simultaneous"
         )
-        roles = [evolve(role.role(), statistics=(*role.statistics, *extra_statistics)) for role in self.roles]
+        extra = (LATE,) if real_time else ()
+        roles = [evolve(role.role(), statistics=(*role.statistics, *extra)) for role in self.roles]
         return EnvironmentSpec(
             name="remote",
             roles=tuple(roles),
@@ -265,6 +268,7 @@ class GameSchema:
             score=_choice(data, "score", "outcome", "return"),
             outcome_rule=read(data, "outcome_rule", "text", "", most=1024),
             notes=notes,
+            repeatable=read(data, "repeatable", "bool", True) and not real_time,
             **{flag: read(data, flag, "bool", False) for flag in _FLAGS},
         )
 

@@ -96,7 +96,7 @@ class GameSession:
         return encode(message)
 
     def start_match(
-        self, index: int, seed: int, scenario: Scenario, *, policies: Sequence[str] = ()
+        self, index: int, seed: int, scenario: Scenario, *, policies: Sequence[str] = (), frames: bool = False
     ) -> tuple[RemoteMatch, bytes]:
         """Return a new match and its message.
 
@@ -105,6 +105,7 @@ class GameSession:
             seed: Seed, below 2^53.
             scenario: Scenario, and the built-in bots of all seats.
             policies: Name of what plays each seat; empty: not known.
+            frames: Whether the game shall send pictures of the match.
         """
         self._started += 1
         builtin = list(scenario.builtin)
@@ -114,10 +115,12 @@ class GameSession:
             self.schema,
             frozenset(seat for seat, name in enumerate(builtin) if name),
             not self.timing,
+            frames,
         )
         self.matches[match.number] = match
         message = {"seed": seed, "scenario": scenario.name, "parameters": dict(scenario.parameters)}
-        return match, self._number("match_start", match, message | {"policies": [*policies], "builtin": builtin})
+        message |= {"policies": [*policies], "builtin": builtin} | ({"frames": True} if frames else {})
+        return match, self._number("match_start", match, message)
 
     def answer(self, match: RemoteMatch, actions: Mapping[int, np.ndarray]) -> list[bytes]:
         """Return the messages with the actions of a match.

@@ -9,10 +9,7 @@ from ludus.environment import RoleTick, Tick
 from ludus.errors import ContractError
 
 from ludus_remote.matches import MatchUpdate, SeatUpdate
-from ludus_remote.schema import GameSchema
-
-#: Statistic of real-time mode: actions that came too late and were dropped.
-LATE = "late_actions"
+from ludus_remote.schema import LATE, GameSchema
 
 
 class TickWriter:
