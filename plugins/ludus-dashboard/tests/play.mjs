@@ -18,7 +18,7 @@ async function findings(page) {
 // Press keys or click until the match ends; `how` is "keys", "typed", "buttons" or "mouse".
 async function playOn(page, how, keys) {
   const status = page.locator("#status");
-  const end = Date.now() + 60000;
+  const end = Date.now() + 120000;
   for (let n = 0; Date.now() < end; n++) {
     const text = await status.innerText();
     if (/recorded\./.test(text) || (await status.locator("a").count())) return;
@@ -45,6 +45,7 @@ async function playOn(page, how, keys) {
 for (const game of games) {
   const { run, seat = "0", speed = "1", how = "keys", keys = [], others = {} } = JSON.parse(game);
   const page = await (await browser.newContext()).newPage();
+  page.setDefaultTimeout(120000); // a busy machine may take long
   const messages = [];
   page.on("console", (message) => messages.push(`${message.type()}: ${message.text()}`));
   page.on("pageerror", (error) => messages.push(String(error)));
@@ -58,7 +59,12 @@ for (const game of games) {
   const focused = await page.evaluate(() => document.activeElement.id);
   const accessibility = [...form, ...(await findings(page))];
   await playOn(page, how, keys);
-  results.push({ run, focused, messages, accessibility, status: await page.locator("#status").innerText() });
+  const status = await page.locator("#status").innerText();
+  accessibility.push(...(await findings(page)));
+  await page.locator("#status a").click();
+  await page.waitForFunction(() => /^tick \d+ of \d+$/.test(document.querySelector("#status").innerText));
+  accessibility.push(...(await findings(page)));
+  results.push({ run, focused, messages, accessibility, status });
   await page.close();
 }
 await browser.close();

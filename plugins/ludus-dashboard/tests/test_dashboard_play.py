@@ -223,3 +223,26 @@ def test_a_released_key_is_no_input():
     assert entered.count == 0
     entered.add(InputEvent.parse({"pressed": ["a"]}))
     assert entered.count == 1
+
+
+def test_a_recorded_match_is_watched(client, root):
+    """All ticks are frames with their decisions; a match without a replay is one line."""
+    with open_run(root / "run") as run:
+        match = next(run.matches(kind="eval"))
+        train = next(run.matches(kind="train"))
+    address = f"/runs/run/matches/{match.fixture.id}.{match.number}"
+    assert f"{address}/frames" in client.get(address).text
+    frames = client.get(f"{address}/frames").json()["frames"]
+    assert [frame["tick"] for frame in frames] == list(range(match.ticks + 1))
+    assert match.fixture.participants[0] in frames[0]["lines"][0]
+    problem = client.get(f"/runs/run/matches/{train.fixture.id}.{train.number}/frames").json()["problem"]
+    assert "has no replay" in problem
+    assert "\n" not in problem
+
+
+@pytest.mark.parametrize("name", ["999.9", "x", "1", "%3Cb%3E", "9" * 300])
+def test_unknown_matches_are_not_watched(client, name):
+    """Neither the page nor the frames exist."""
+    for address in (f"/runs/run/matches/{name}", f"/runs/run/matches/{name}/frames"):
+        response = client.get(address)
+        assert (response.status_code, "<b>" in response.text) == (404, False)

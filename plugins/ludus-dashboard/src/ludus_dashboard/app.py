@@ -28,6 +28,7 @@ from ludus_dashboard.pages import PAGES, model
 from ludus_dashboard.play_views import PlayViews
 from ludus_dashboard.reader import Readers, RunReader, Snapshot
 from ludus_dashboard.rendering import render
+from ludus_dashboard.watch_views import WatchViews
 
 __all__ = ["make_app"]
 
@@ -51,6 +52,7 @@ def make_app(runs_dir: Path, *, access: Access, allow_actions: bool = False) -> 
         Route("/runs/{run}/events", views.events),
         Route("/runs/{run}/models/{model}", views.model),
         *PlayViews(access, allow_actions, views.readers, views.folder, views.layout).routes(),
+        *WatchViews(views.readers, views.folder, views.layout).routes(),
         Route("/runs/{run}/{page}", views.page),
         *(_action_routes(views) if allow_actions else ()),
         Mount("/static", StaticFiles(packages=[("ludus_dashboard", "static")])),
