@@ -119,13 +119,13 @@ def serve(
     from ludus_remote.action_server import ActionServer  # noqa: PLC0415 - help must be fast
     from ludus_remote.served_policies import ServedPolicies  # noqa: PLC0415
     from ludus_remote.server_status import serve_status  # noqa: PLC0415
-    from ludus_remote.setup import make_options, read_schema, read_tokens  # noqa: PLC0415
+    from ludus_remote.setup import make_options, read_schema  # noqa: PLC0415
 
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     served = ServedPolicies(path=target, texts=_name_policies(policies), deterministic=deterministic)
     config = _make_config(served.options, options)
     server = ActionServer(
-        options=make_options(config, read_tokens(config.tokens)),
+        options=make_options(config),
         policies=served,
         num_matches=matches,
         batch_s=batch_ms / 1000,

@@ -32,8 +32,8 @@ def open_gateway(config: RemoteConfig, num_matches: int) -> tuple[Gateway, Progr
         check_command(config.command)
     elif not config.port:
         raise ConfigError("port: expected the port that games connect to, or a command that starts games; got 0")
-    tokens = make_tokens(config.games) if config.command else read_tokens(config.tokens)
-    gateway = Gateway(make_options(config, tokens), num_matches, read_schema(config))
+    schema, tokens = read_schema(config), make_tokens(config.games) if config.command else []
+    gateway = Gateway(make_options(config, tokens), num_matches, schema)
     if not config.command:
         return gateway, None
     programs = Programs(
@@ -52,8 +52,12 @@ def open_gateway(config: RemoteConfig, num_matches: int) -> tuple[Gateway, Progr
     return gateway, programs
 
 
-def make_options(config: RemoteConfig, tokens: Sequence[str]) -> GatewayOptions:
-    """Return the options of a gateway for games with these tokens.
+def make_options(config: RemoteConfig, tokens: Sequence[str] = ()) -> GatewayOptions:
+    """Return the options of a gateway.
+
+    Args:
+        config: Options of the environment.
+        tokens: Tokens of games; empty: those of the file or variable that the options name.
 
     Raises:
         ConfigError: An option is wrong.
@@ -63,7 +67,7 @@ def make_options(config: RemoteConfig, tokens: Sequence[str]) -> GatewayOptions:
     return GatewayOptions(
         host=config.host,
         port=config.port,
-        tokens=tokens,
+        tokens=tokens or read_tokens(config.tokens),
         limits=Limits(resume_s=config.resume_timeout_s),
         make_timing=partial(make_timing, config),
         tls=_make_tls(config),
