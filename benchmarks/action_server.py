@@ -74,9 +74,16 @@ class Game:
     void: int = field(init=False, default=0)
     _reader: asyncio.StreamReader = field(init=False)
     _writer: asyncio.StreamWriter = field(init=False)
+    _is_real_time: bool = field(init=False)
     _seq: int = field(init=False, default=0)
     _ack: int = field(init=False, default=0)
     _asked: dict[tuple[int, int], float] = field(init=False, factory=dict)
+
+    async def join(self) -> None:
+        """Connect."""
+        self._reader, self._writer = await asyncio.open_connection("127.0.0.1", self.port)
+        self._write({"type": "hello", "protocol": [1, 1], "game": "bench", "token": self.token, "schema": SCHEMA})
+        self._is_real_time = bool((await self._read())["timing"])
 
     async def play(self, until_s: float) -> None:
         """Play matches one after the other; that which runs at `until_s`, by the monotonic clock, is played to its end.
@@ -84,15 +91,12 @@ class Game:
         Args:
             until_s: When no further match starts; 0: play until the gateway closes the connection.
         """
-        self._reader, self._writer = await asyncio.open_connection("127.0.0.1", self.port)
-        hello = {"type": "hello", "protocol": [1, 1], "game": "bench", "token": self.token, "schema": SCHEMA}
-        self._write(hello)
-        welcome = await self._read()
         with suppress(asyncio.IncompleteReadError, ConnectionError):
             while not until_s or time.monotonic() < until_s:
                 start = await self._read()
                 if start["type"] == "match_start":
-                    await (self._play_real_time if welcome["timing"] else self._play_lock_step)(start)
+                    await (self._play_real_time if self._is_real_time else self._play_lock_step)(start)
+        self._write({"type": "bye", "reason": "the time is over"})
         self._writer.close()
 
     async def _play_lock_step(self, start: dict[str, Any]) -> None:
@@ -182,7 +186,7 @@ def serve(folder: Path, tokens: Sequence[str], hz: float, options: Sequence[str]
     files = ["--tokens", str(folder / "tokens.txt"), "--schema", str(folder / "schema.json")]
     command = [sys.executable, "-m", "ludus", "serve", str(folder), "--results", str(folder / "results.jsonl")]
     command += [*times, *files, "--port", "0", "--status", "127.0.0.1:0", *options]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True) as process:
         assert process.stdout is not None
         try:
             line = process.stdout.readline()
@@ -203,9 +207,17 @@ def cpu_s() -> float:
 
 async def play(games: Sequence[Game], seconds: float) -> None:
     """Play all games at the same time."""
+    for game in games:  # one after the other: a gateway accepts few connections before their hello
+        await game.join()
     until_s = time.monotonic() + seconds
     await asyncio.gather(*(game.play(until_s) for game in games))
     await asyncio.sleep(0.5)  # the last ends are on their way
+
+
+async def play_forever(game: Game) -> None:
+    """Play a game until its gateway closes."""
+    await game.join()
+    await game.play(0.0)
 
 
 def report(games: Sequence[Game], results: Path) -> None:
@@ -236,7 +248,7 @@ def main() -> None:
     arguments, options = parser.parse_known_args()
     if arguments.game:
         game = Game(int(arguments.game[0]), arguments.game[1], 0.0, np.random.default_rng(0))
-        asyncio.run(game.play(0.0))
+        asyncio.run(play_forever(game))
         return
     tokens = [f"token-of-the-game-{number:04}" for number in range(arguments.seats // 2)]
     with tempfile.TemporaryDirectory() as name:

@@ -143,7 +143,15 @@ def run_dir(tmp_path_factory):
     command = (sys.executable, str(GAME), "{port}", "{token}", "2")
     folder = tmp_path_factory.mktemp("runs") / "rounds"
     learner = {"batch_decisions": 32, "num_minibatches": 1, "epochs": 1, "segment_decisions": 8}
-    player = {"algorithm": "ppo", "network": "mlp", "matchmaker": "latest-self-play", "freeze_every_decisions": 40}
+    player = {
+        "algorithm": "ppo",
+        "network": "modular",
+        "modular": {"core": "gru", "core_size": 32, "torso": [32]},
+        "interfaces": ["frame-stack", "flatten"],
+        "frame-stack": {"frames": 2},
+        "matchmaker": "latest-self-play",
+        "freeze_every_decisions": 40,
+    }
     config = {
         "run": {"decisions": 80, "workers": 0},
         "environment": {"name": "remote", "remote": {"command": list(command)}},

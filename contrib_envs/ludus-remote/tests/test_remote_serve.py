@@ -12,10 +12,12 @@ import threading
 import time
 import urllib.error
 import urllib.request
+from collections import Counter
 from contextlib import ExitStack, closing
 from pathlib import Path
 
 import ludus
+import numpy as np
 import pytest
 from attrs import evolve
 from ludus.__main__ import main
@@ -285,6 +287,44 @@ def test_a_lost_connection_is_resumed(serve, join):
     client._drop()
     play(client, game, rounds=3)
     wait_until(lambda: ended(server) == 1)
+
+
+class CountingAgent:
+    """An agent whose action is the number of decisions of a seat in its match and the ticks since the last one."""
+
+    def __init__(self):
+        self.counts, self.ticks = Counter(), {}
+
+    def reset(self, seat_ids):
+        """Start counting again."""
+        for seat_id in seat_ids.tolist():
+            self.counts[seat_id] = 0
+
+    def elapse(self, ticks, seat_ids):
+        """Keep the ticks."""
+        self.ticks = dict(zip(seat_ids.tolist(), ticks.tolist(), strict=True))
+
+    def act(self, observation, *, seat_ids, **_):
+        """Return counts and ticks."""
+        self.counts.update(seat_ids.tolist())
+        return np.array([[self.counts[seat_id], self.ticks[seat_id]] for seat_id in seat_ids.tolist()])
+
+
+def test_every_seat_has_its_own_state(serve, join):
+    """Also while two matches run at once, and in a match that follows another one."""
+    server = serve({"main": "random"})
+    server.policies.current = {"main": ServedPolicy("main", "main", {"player": CountingAgent()})}
+    client = join(server, matches=2)
+    games = [Rounds(client.next_match()) for _ in range(2)]
+    for number in range(3):
+        for game in games:
+            entries = [game.entry(seat) for seat in range(2)]
+            chosen = client.act({"match": game.number}, tick=2 * number, seats=entries)
+            assert chosen == {seat: [number + 1, 2 * min(number, 1)] for seat in range(2)}
+    client.send("match_void", games[0].number)
+    game = Rounds(client.next_match())
+    chosen = client.act({"match": game.number}, tick=0, seats=[game.entry(1)])
+    assert chosen == {1: [1, 0]}
 
 
 class FailingAgent:

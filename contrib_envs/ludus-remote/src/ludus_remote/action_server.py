@@ -6,6 +6,7 @@ import json
 import logging
 import secrets
 import time
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any, TextIO, TypeAlias
 
@@ -239,6 +240,7 @@ class ActionServer:
         """End matches; return the seats that must decide, and an empty answer where the game waits for one."""
         requests: dict[tuple[RemoteMatch, int], _Request] = {}  # an older observation of a seat needs no answer
         answers: _Answers = {}
+        void: Counter[tuple[str, str]] = Counter()
         for match, update in updates:
             served = self._running.get(match)
             if served is None:  # the server has ended it
@@ -247,13 +249,11 @@ class ActionServer:
                 requests |= {(match, request.seat): request for request in _list_requests(served, update)}
                 answers |= {(served, update.tick): {}} if match.waits else {}
             else:
-                self._end(served, update)
+                void[served.game.session.game, update.text] += update.kind == "void"
+                self._forget(served, "finished" if update.kind == "end" else "void")
+        for (game, text), count in (+void).items():
+            _log.warning("%d matches of %s are void: %s", count, game, text)
         return [request for request in requests.values() if request.served.match in self._running], answers
-
-    def _end(self, served: _ServedMatch, update: MatchUpdate) -> None:
-        if update.kind == "void":
-            _log.warning("a match of %s is void: %s", served.game.session.game, update.text)
-        self._forget(served, "finished" if update.kind == "end" else "void")
 
     def _forget(self, served: _ServedMatch, end: str) -> None:
         del self._running[served.match]
