@@ -57,7 +57,7 @@ def _address(_context: click.Context, _parameter: click.Parameter, text: str) ->
 
 
 @click.command()
-@click.argument("target", type=click.Path(path_type=Path, exists=True))
+@click.argument("target", type=click.Path(path_type=Path))
 @click.argument("policies", nargs=-1, metavar="[POLICY]...")
 @_game_options
 @click.option(
