@@ -12,6 +12,7 @@ While a run goes on, its coordinator adds the match to the log; see `ludus.runs.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 import attrs
@@ -23,13 +24,16 @@ from ludus._league.human_matches import HumanMatch, name_person
 from ludus._replays.block import ReplayBlock
 from ludus._replays.files import FOLDER, ReplayWriter
 from ludus._replays.recorder import ReplayRecorder
+from ludus._replays.stream_recorder import StreamRecorder
 from ludus.environment import Environment, EnvironmentSpec, Scenario, Tick
 from ludus.errors import RunError
 from ludus.records import HUMAN, Fixture
+from ludus.rendering import draw_match
 
 __all__ = ["RecordedMatch", "name_person"]
 
 _INDEX = np.zeros(1, np.int64)  # of the only match
+_STREAM_SPACE_BYTES = 2**28  # as by default; `save` checks the option of the run
 _WORKER = "human"  # in the names of the files of replays
 
 
@@ -58,7 +62,9 @@ class RecordedMatch:
     _returns: np.ndarray = field(init=False)  # [1, seats] float32
 
     def __attrs_post_init__(self) -> None:
-        self._recorder = ReplayRecorder(self.spec, 1, self._blocks.append)
+        drawn = partial(draw_match, self.environment)
+        streams = None if self.spec.repeatable else StreamRecorder(drawn, _STREAM_SPACE_BYTES)
+        self._recorder = ReplayRecorder(self.spec, 1, self._blocks.append, streams=streams)
         self._returns = np.zeros((1, len(self.spec.seats)), np.float32)
 
     @property

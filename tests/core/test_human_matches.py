@@ -8,13 +8,14 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+from attrs import evolve
 from ludus._league.change_requests import record_human_match
 from ludus._league.human_matches import HumanMatch
 from ludus._league.league import League
 from ludus._store.store import Store
 from ludus.errors import RunError
 from ludus.human_matches import RecordedMatch, name_person
-from ludus.replays import find_matches, find_replay, verify_replays
+from ludus.replays import find_matches, find_replay, stream_steps, verify_replays
 from ludus.runs import find_damage, match_seeds, open_run
 
 VALUES = {
@@ -133,13 +134,15 @@ def test_names_of_people_are_plain(name):
     assert name_person("anna.2") == "human:anna.2"
 
 
-def test_a_recorded_match_is_played_again(runner, toml):
-    """Its replay has the states and the result of the match."""
+@pytest.mark.parametrize("repeatable", [True, False])
+def test_a_recorded_match_is_shown_again(repeatable, runner, toml):
+    """It is played, with the states and the result of the match; where the game does not repeat, it has its frames."""
     toml("run/run.toml")
     runner.coordinator.commit()
     runner.store.close()
     with open_run(runner.run_dir) as run:
         environment = run.make_environment(1)
+        environment.spec = evolve(environment.spec, repeatable=repeatable)
         recorded = RecordedMatch(environment, participants=("human:guest", "random"), seed=5)
         rng, tick = np.random.default_rng(1), recorded.reset(match_seeds(5, np.array([0])))
         while not recorded.has_ended:
@@ -151,6 +154,9 @@ def test_a_recorded_match_is_played_again(runner, toml):
     with open_run(runner.run_dir) as run:
         (match,) = find_matches(run, name)
         assert (match.fixture.kind, match.fixture.reason) == ("human", "test")
-        assert find_replay(run, match).outcome == match.outcome
+        replay = find_replay(run, match)
+        assert replay.outcome == match.outcome
         found = verify_replays(run)
-        assert (found.played, found.superseded, found.problems) == (1, 0, ())
+        assert (found.played, found.streams, found.superseded, found.problems) == (repeatable, not repeatable, 0, ())
+        if not repeatable:
+            assert [step.number for step in stream_steps(replay) if step.frame] == list(range(match.ticks + 1))
