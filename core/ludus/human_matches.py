@@ -20,7 +20,7 @@ import numpy as np
 from attrs import define, field
 
 from ludus._league.change_requests import record_human_match
-from ludus._league.human_matches import HumanMatch, name_person
+from ludus._league.human_matches import HumanMatch, is_person, name_person
 from ludus._replays.block import ReplayBlock
 from ludus._replays.files import FOLDER, ReplayWriter
 from ludus._replays.recorder import ReplayRecorder
@@ -30,7 +30,7 @@ from ludus.errors import RunError
 from ludus.records import HUMAN, Fixture
 from ludus.rendering import draw_match
 
-__all__ = ["RecordedMatch", "name_person"]
+__all__ = ["RecordedMatch", "is_person", "name_person"]
 
 _INDEX = np.zeros(1, np.int64)  # of the only match
 _STREAM_SPACE_BYTES = 2**28  # as by default; `save` checks the option of the run

@@ -35,6 +35,11 @@ def name_person(name: str) -> str:
     return f"{_PERSON}{name}"
 
 
+def is_person(participant: str) -> bool:
+    """Return whether a participant is a person."""
+    return participant.startswith(_PERSON)
+
+
 def _as_tuple(names: Iterable[str]) -> tuple[str, ...]:
     return tuple(names)
 
@@ -113,7 +118,7 @@ def _check(store: Store, match: HumanMatch) -> None:
 def _check_participants(names: Sequence[str], num_seats: int) -> None:
     if not num_seats or len(names) != num_seats or not all(map(_is_participant, names)):
         raise WireError(f"expected the participants of {num_seats} seats, none of them a live player")
-    if not any(name.startswith(_PERSON) for name in names):
+    if not any(map(is_person, names)):
         raise WireError("expected a person in one seat")
 
 

@@ -9,8 +9,11 @@ from html.parser import HTMLParser
 from urllib.parse import quote
 
 import pytest
+from ludus._league.human_matches import HumanMatch, add_human_match
+from ludus._league.league import League
 from ludus.environment import Seat
 from ludus.runs import score
+from ludus_ratings.elo_table import EloTable
 
 SCORE = score(2, 1, 1)
 INTERVAL = f"{SCORE.low:.1%} to {SCORE.high:.1%}"
@@ -316,3 +319,18 @@ def test_pages_are_documents_with_one_heading(get, page):
     text = get(quote(page, safe="/@"))
     assert text.startswith('<!doctype html>\n<html lang="en">')
     assert len(re.findall("<h1>", text)) == len(re.findall("<main ", text)) == 1
+
+
+def test_people_are_rated_apart(run, browse):
+    """On the scale of the models, whose own ratings do not change."""
+    before = League.of(run.store, EloTable).rating("main@2")
+    match = {"seed": 5, "scenario": "default", "outcome": [1, 0], "returns": [0, 0], "ticks": 3, "reason": "test"}
+    for _ in range(20):
+        add_human_match(run.store, HumanMatch(participants=["human:anna", "main@2"], **match))
+    run.store.commit()
+    client = browse()
+    text = client.get("/runs/run/payoffs?kind=human").text
+    ((rating, matches),) = re.findall(r"human:anna</th><td class=\"n\">([\d,]+)</td>.*?>(\d+)</td></tr>", text)
+    assert (matches, float(rating.replace(",", "")) > before.mean) == ("20", True)
+    assert "human:anna" not in client.get("/runs/run/payoffs").text
+    assert League.of(run.store, EloTable).rating("main@2").mean == before.mean

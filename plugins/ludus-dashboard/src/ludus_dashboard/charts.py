@@ -7,9 +7,11 @@ from itertools import pairwise
 from typing import Any
 
 from attrs import frozen
+from ludus.human_matches import is_person
 from ludus.matchmaker import Rating
 from ludus.records import HUMAN
 from ludus.runs import MetricReport, Run, Score, score, spread_evenly
+from ludus_ratings.elo_table import EloTable
 from ludus_ratings.sides import Sides
 from ludus_terminal.views import LINEAGE, NEAR
 
@@ -181,6 +183,21 @@ def _counts(snapshot: Snapshot, kind: str) -> dict[tuple[str, str], Any]:
         if one == kind or (not kind and one != HUMAN):
             counts[a, b] = counts.get((a, b), 0) + count
     return counts
+
+
+def human_ratings(snapshot: Snapshot) -> dict[str, Rating]:
+    """Return the ratings of people, the best first.
+
+    They are fitted to rating matches and human matches together, apart from the league: its own ratings do not change.
+    """
+    run = snapshot.run
+    table = EloTable(anchors=run.league.rated_anchors, seats=run.seats, sides=run.sides)
+    for (kind, a, b), count in snapshot.payoffs.items():
+        if kind == HUMAN or (kind == "eval" and not (a.endswith("+") or b.endswith("+"))):
+            table.add(a, b, count)
+    people = {a for kind, a, _ in snapshot.payoffs if kind == HUMAN and is_person(a.rpartition("=")[2])}
+    ratings = {name: table.rating(name) for name in people}
+    return dict(sorted(ratings.items(), key=lambda item: (-item[1].mean, item[0])))
 
 
 def pools_of(run: Run, model: str) -> list[str]:

@@ -6,11 +6,21 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 from ludus.matchmaker import Statistic
+from ludus.records import HUMAN
 from ludus.runs import Run, RunLog, score
 from ludus_terminal.behaviour import behaviour_rows
 from ludus_terminal.views import LINEAGE, NEAR, best_ratings, records_json
 
-from ludus_dashboard.charts import heat_map, line_chart, lineage, metric_chart, pools_of, rating_charts, share_chart
+from ludus_dashboard.charts import (
+    heat_map,
+    human_ratings,
+    line_chart,
+    lineage,
+    metric_chart,
+    pools_of,
+    rating_charts,
+    share_chart,
+)
 from ludus_dashboard.folders import read_end, worker_logs
 from ludus_dashboard.matches import KINDS, OUTCOMES, MatchQuery, find_matches
 from ludus_dashboard.reader import Snapshot
@@ -93,6 +103,8 @@ def payoffs(snapshot: Snapshot, query: Mapping[str, str], layout: Mapping[str, A
         map=shown,
         kind=kind,
         kinds=KINDS,
+        people=human_ratings(snapshot) if kind == HUMAN else {},
+        near=NEAR,
         pool=pool,
         sort=sort,
         pools=sorted(snapshot.run.pools),

@@ -13,6 +13,7 @@ from typing import Any
 from anyio.to_thread import run_sync
 from attrs import define, field
 from ludus.errors import LudusError, RunError
+from ludus.human_matches import is_person
 from ludus.replays import find_matches
 from ludus.runs import MatchRecord, open_run
 from starlette.exceptions import HTTPException
@@ -194,4 +195,4 @@ def _find_match(folder: Path, name: str) -> MatchRecord | None:
 
 def _playable(models: Mapping[str, Any], name: str) -> str:
     """Return a participant of the log if it can play again; else an empty text, for the newest model."""
-    return "" if name.startswith("human:") or ("@" in name and name.partition(",")[0] not in models) else name
+    return "" if is_person(name) or ("@" in name and name.partition(",")[0] not in models) else name
