@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from ludus.environment import Environment
 from ludus.errors import ContractError
-from ludus.rendering import Scene, draw_match, scene_to_json
+from ludus.rendering import Frame, Scene, draw_match, scene_to_json
 
-__all__ = ["frame_json", "plain_text"]
+__all__ = ["frame_json", "frame_values", "plain_text"]
 
 _ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 
@@ -25,6 +25,11 @@ def frame_json(environment: Environment) -> dict[str, Any]:
     frame = draw_match(environment, 0)
     if frame is None:
         raise ContractError(f"environment {environment.spec.name!r} cannot be drawn: it has no frames and no text")
+    return frame_values(frame)
+
+
+def frame_values(frame: Frame) -> dict[str, Any]:
+    """Return a frame as JSON values."""
     if isinstance(frame, Scene):
         return {"kind": "scene", **scene_to_json(frame)}
     if isinstance(frame, np.ndarray):

@@ -13,7 +13,7 @@ import numpy as np
 from attrs import define, field
 from ludus.errors import ReplayError
 from ludus.rendering import enable_rendering
-from ludus.replays import ReplayStep, find_matches, find_replay, play_replay
+from ludus.replays import Replay, ReplayStep, StreamedGame, find_matches, find_replay, play_replay, stream_steps
 from ludus.runs import MatchRecord, Run, match_seeds, open_run
 from ludus_terminal.recording import frame_seconds
 from ludus_terminal.replay_frames import decision_text
@@ -22,7 +22,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
-from ludus_dashboard.frames import frame_json
+from ludus_dashboard.frames import frame_json, frame_values
 from ludus_dashboard.reader import Readers, Snapshot
 from ludus_dashboard.rendering import render
 
@@ -90,12 +90,14 @@ def _find(run: Run, name: str) -> MatchRecord:
 
 
 def _frames(run: Run, match: MatchRecord) -> dict[str, Any]:
-    """Play a match again and return its frames.
+    """Play a match again, or read its stream, and return its frames.
 
     Raises:
-        ReplayError: It was not recorded, or differs from its record.
+        ReplayError: It was not recorded, or differs from its record; or its stream has no frames, or too many.
     """
     replay = find_replay(run, match)
+    if replay.stream is not None:
+        return _stream_frames(replay, replay.stream.game)
     with enable_rendering():
         environment = run.make_environment(1)
     with closing(environment):
@@ -117,3 +119,23 @@ def _frames(run: Run, match: MatchRecord) -> dict[str, Any]:
         frames = list(shown(play_replay(run, replay, environment)))
         frame_s = frame_seconds(environment.spec, delay=None, fps=None)
     return {"frames": frames, "frame_s": frame_s * every}
+
+
+def _stream_frames(replay: Replay, game: StreamedGame) -> dict[str, Any]:
+    """Return the frames of a match that cannot be played again; arguments and errors as of `_frames`."""
+    steps = [(step, step.frame) for step in stream_steps(replay) if step.frame is not None]
+    if not steps:
+        raise ReplayError("the match has no frames: its game draws images, or nothing; use `ludus replay --json`")
+    every = 1 + len(steps) // _MAX_FRAMES
+    frames = [
+        {
+            "tick": step.number,
+            "lines": [decision_text(decision, None) for decision in step.decisions],
+            "frame": frame_values(frame),
+        }
+        for step, frame in [*steps[:-1:every], steps[-1]]
+    ]
+    if len(json.dumps(frames)) > _MAX_BYTES:
+        raise ReplayError(f"the frames have more than {_MAX_BYTES / 2**20:.0f} MB; use `ludus replay`")
+    ticks = steps[-1][0].clock / max(len(steps) - 1, 1)
+    return {"frames": frames, "frame_s": frame_seconds(game, delay=None, fps=None, ticks=ticks) * every}
