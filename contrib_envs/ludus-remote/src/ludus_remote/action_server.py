@@ -252,7 +252,7 @@ class ActionServer:
                 void[served.game.session.game, update.text] += update.kind == "void"
                 self._forget(served, "finished" if update.kind == "end" else "void")
         for (game, text), count in (+void).items():
-            _log.warning("%d matches of %s are void: %s", count, game, text)
+            _log.warning("void matches of %s: %d: %s", game, count, text)
         return [request for request in requests.values() if request.served.match in self._running], answers
 
     def _forget(self, served: _ServedMatch, end: str) -> None:

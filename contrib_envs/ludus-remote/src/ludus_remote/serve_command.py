@@ -121,7 +121,8 @@ def serve(
     from ludus_remote.server_status import serve_status  # noqa: PLC0415
     from ludus_remote.setup import make_options, read_schema  # noqa: PLC0415
 
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s")
+    logging.getLogger("ludus_remote").setLevel(logging.INFO)
     served = ServedPolicies(path=target, texts=_name_policies(policies), deterministic=deterministic)
     config = _make_config(served.options, options)
     server = ActionServer(
