@@ -210,7 +210,7 @@ def make_session(script, reports):
     match, _ = session.start_match(0, 1, Scenario(), frames=True)
     first = script["observation"](1, 1, 1, 0, script["entry"](0, 0.0))
     session.receive(decode(msgpack.packb(first)))
-    session.answer(match, {})
+    session.answer(match, 0, {})
     return session
 
 

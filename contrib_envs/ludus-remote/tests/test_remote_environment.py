@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from itertools import count
 
 import attrs
+import msgpack
 import numpy as np
 import pytest
 from click.testing import CliRunner
@@ -208,6 +213,31 @@ def test_a_schema_file_replaces_the_first_game(options, monkeypatch, tmp_path, s
     config = RemoteConfig(**chosen, schema=str(path))
     with closing(RemoteEnvironment(config, num_matches=1)) as environment, expected:
         environment.reset(np.zeros(1, np.uint64))
+
+
+def test_an_action_names_the_observation_that_it_was_chosen_from(open_peer, script, tmp_path, monkeypatch):
+    """Not one that has arrived meanwhile, which the next step answers."""
+    monkeypatch.setenv("LUDUS_REMOTE_TOKENS", script["TOKEN"])
+    (tmp_path / "schema.json").write_text(json.dumps(script["SCHEMA"]))
+    config = RemoteConfig(port=47_240, mode="real-time", period=1, schema=str(tmp_path / "schema.json"))
+    with closing(RemoteEnvironment(config, num_matches=1)) as environment, ThreadPoolExecutor(1) as thread:
+        gateway, legal = environment._gateway, {"duelist": np.ones((1, 2, 2), np.float32)}
+        peer = open_peer(gateway.port)
+        observe = (script["observation"](seq, 1, 1, seq - 1, script["entry"](0, float(seq))) for seq in count(1))
+        started = thread.submit(environment.reset, np.zeros(1, np.uint64))
+        peer.send(msgpack.packb(script["hello"]()))
+        assert [peer.receive()["type"] for _ in range(2)] == ["welcome", "match_start"]
+        peer.send(msgpack.packb(next(observe)))
+        started.result()
+        for tick in range(3):
+            peer.send(msgpack.packb(next(observe)))
+            while not gateway.updates:
+                time.sleep(0.001)
+            seen = environment.step(legal).roles["duelist"]
+            answer = peer.receive()
+            assert (answer["tick"], [one["seat"] for one in answer["actions"]]) == (tick, [0])
+            assert seen.acting.tolist() == [[True, False]]
+            assert seen.observation["position"][0, 0, 0] == tick + 2
 
 
 def test_a_real_time_game_does_not_wait(open_environment):

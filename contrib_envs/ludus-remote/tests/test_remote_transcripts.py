@@ -109,7 +109,8 @@ class Replay:
         match = session.matches[message["match"]]
         if message["type"] == "match_void":
             return [session.void_match(match, message["reason"])]
-        return session.answer(match, {entry["seat"]: np.array(entry["action"]) for entry in message["actions"]})
+        actions = {entry["seat"]: np.array(entry["action"]) for entry in message["actions"]}
+        return [session.answer(match, message["tick"], actions)]
 
 
 @pytest.mark.parametrize("transport", ["tcp", "websocket"])

@@ -286,7 +286,7 @@ class ActionServer:
         for (served, tick), actions in answers.items():
             session, match = served.game.session, served.match
             if session.matches.get(match.number) is match:
-                messages.append((served.game, session.answer_tick(match, tick, actions)))
+                messages.append((served.game, session.answer(match, tick, actions)))
                 self.metrics.action_s.observe(now - match.observed_s)
         if messages:
             self.gateway.send(messages)

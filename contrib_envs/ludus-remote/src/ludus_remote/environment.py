@@ -243,14 +243,14 @@ class RemoteEnvironment:
         with self._gateway.changed:
             for index, place in self._places.items():
                 match, game = place.match, place.game
-                if match is None or game is None or match.is_answered:
+                if match is None or game is None or (match.waits and match.is_answered):
                     continue
-                chosen = {
-                    seat: actions[role.name][index, position]
-                    for seat, (role, position) in enumerate(self.schema.seats)
-                    if self._tick.roles[role.name].acting[index, position]
-                }
-                messages += [(game, payload) for payload in game.session.answer(match, chosen)]
+                chosen: dict[int, dict[int, np.ndarray]] = {match.tick: {}} if match.waits else {}
+                for seat, (role, position) in enumerate(self.schema.seats):
+                    if self._tick.roles[role.name].acting[index, position]:  # the game may have sent a newer one
+                        observed = int(self._writer.observed_ticks[index, seat])
+                        chosen.setdefault(observed, {})[seat] = actions[role.name][index, position]
+                messages += [(game, game.session.answer(match, tick, found)) for tick, found in chosen.items()]
                 place.answered_s = now
             self._gateway.send(messages)
 

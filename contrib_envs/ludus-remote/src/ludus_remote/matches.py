@@ -82,7 +82,6 @@ class RemoteMatch:
 
     Attributes:
         tick: Tick of the last message; -1 before the first.
-        deciding: Tick of the observation that each seat decides on, by seat.
         observed_s: When the last observation was received, by the monotonic clock.
         is_answered: Whether the last observation was answered.
     """
@@ -94,7 +93,6 @@ class RemoteMatch:
     waits: bool
     has_frames: bool = False
     tick: int = field(init=False, default=-1)
-    deciding: dict[int, int] = field(init=False, factory=dict)
     observed_s: float = field(init=False, default=0.0)
     is_answered: bool = field(init=False, default=True)
     _ended: set[int] = field(init=False, factory=set)
@@ -112,7 +110,6 @@ class RemoteMatch:
         seats = self._read_seats(message, "observation")
         self.is_answered = False
         self.observed_s = time.monotonic()
-        self.deciding.update((seat, tick) for seat, update in seats if update.acts)
         frame = self._read_frame(message)
         return MatchUpdate(tick=tick, kind="observation", seats=self._take_endings(seats), frame=frame)
 
@@ -131,7 +128,6 @@ class RemoteMatch:
         if ending == "truncated" and not update.leaves:
             raise ProtocolError("message", f"seat {seat}: leaves: a truncated seat needs its final observation")
         self._ended.add(seat)
-        self.deciding.pop(seat, None)
         self._endings.append((seat, update))
 
     def end(self, message: Message) -> MatchUpdate:

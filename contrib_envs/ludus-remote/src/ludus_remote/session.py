@@ -122,21 +122,7 @@ class GameSession:
         message |= {"policies": [*policies], "builtin": builtin} | ({"frames": True} if frames else {})
         return match, self._number("match_start", match, message)
 
-    def answer(self, match: RemoteMatch, actions: Mapping[int, np.ndarray]) -> list[bytes]:
-        """Return the messages with the actions of a match.
-
-        Args:
-            match: The match.
-            actions: Action ``[L + D]`` by the number of the seat; those of seats that do not decide are ignored.
-        """
-        chosen: dict[int, dict[int, np.ndarray]] = {} if self.timing else {match.tick: {}}
-        for seat, action in actions.items():
-            tick = match.deciding.get(seat)
-            if tick is not None:
-                chosen.setdefault(tick, {})[seat] = action
-        return [self.answer_tick(match, tick, found) for tick, found in chosen.items()]
-
-    def answer_tick(self, match: RemoteMatch, tick: int, actions: Mapping[int, np.ndarray]) -> bytes:
+    def answer(self, match: RemoteMatch, tick: int, actions: Mapping[int, np.ndarray]) -> bytes:
         """Return the message with the actions that were chosen from the observation of a tick.
 
         Args:
@@ -144,9 +130,6 @@ class GameSession:
             tick: Tick of the observation.
             actions: Action ``[L + D]`` by the number of the seat.
         """
-        for seat in actions:
-            if match.deciding.get(seat) == tick:
-                del match.deciding[seat]
         match.is_answered = True
         found = [self._action(seat, tick, action) for seat, action in actions.items()]
         return self._number("action", match, {"tick": tick, "actions": found})

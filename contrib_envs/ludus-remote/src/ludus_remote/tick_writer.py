@@ -19,6 +19,9 @@ class TickWriter:
         schema: Schema of the game.
         tick: The arrays.
         count_late: Whether the tick has the statistic `LATE`, and arrays `dropped`, which are allocated here.
+
+    Attributes:
+        observed_ticks: ``[B, seats] int64``, the tick of the observation that each acting seat decides on.
     """
 
     def __init__(self, schema: GameSchema, tick: Tick, *, count_late: bool) -> None:
@@ -30,21 +33,21 @@ class TickWriter:
         num_matches = tick.terminated.size
         self._game_ticks = np.zeros(num_matches, np.int64)
         self._late = np.zeros((num_matches, len(schema.seats)), np.int64)
-        self._asked = np.full(self._late.shape, -1, np.int64)  # tick of the newest observation of a seat that acts
-        self._decided = self._asked.copy()  # tick of the observation of its last decision
+        self.observed_ticks = np.full(self._late.shape, -1, np.int64)
+        self._decided = self.observed_ticks.copy()  # tick of the observation of the last decision
 
     def clear(self, index: int) -> None:
         """Set all arrays of a match to 0."""
         for array in self._arrays(self._tick):
             array[index] = 0
         self._game_ticks[index] = self._late[index] = 0
-        self._asked[index] = self._decided[index] = -1
+        self.observed_ticks[index] = self._decided[index] = -1
 
     def start_step(self) -> None:
         """Set what belongs to one tick only to 0, in all matches."""
         self._tick.clear(slice(None))
         acting = np.concatenate([role.acting for role in self._tick.roles.values()], axis=1)
-        np.copyto(self._decided, self._asked, where=acting)
+        np.copyto(self._decided, self.observed_ticks, where=acting)
         for role in self._tick.roles.values():
             if role.dropped is not None:
                 role.dropped[role.acting] = False  # it was read
@@ -57,7 +60,7 @@ class TickWriter:
             self._write_seat(self._tick.roles[role.name], (index, position), seat_update)
             self._note_dropped(index, seat, seat_update)
             if seat_update.acts:
-                self._asked[index, seat] = update.tick
+                self.observed_ticks[index, seat] = update.tick
         elapsed = update.tick - int(self._game_ticks[index])
         self._game_ticks[index] = update.tick
         return elapsed
