@@ -1,6 +1,6 @@
 """Measure the action latency of ``ludus serve`` with seats in real time, on this machine by loopback.
 
-Run ``python benchmarks/action_server.py [--seats 200] [--hz 10] [--minutes 10]``; further options are those of
+Run ``python benchmarks/action_server.py [--seats 200] [--hz 10] [--minutes 10] [-- OPTIONS]``; the last are options of
 ``ludus serve``. It trains a network of two layers with 256 units for a moment, serves it from a process of its own, and
 lets this process play games of two seats, each over a connection of its own. The latency is the time from the
 observation to the action as a game measures it, so it includes the delays of this process. Every match that a game has
@@ -245,7 +245,8 @@ def main() -> None:
     parser.add_argument("--hz", type=float, default=10.0, help="decisions of a seat per second")
     parser.add_argument("--minutes", type=float, default=10.0, help="time after which no match starts")
     parser.add_argument("--game", nargs=2, metavar=("PORT", "TOKEN"), help="play for a run, in lock-step")
-    arguments, options = parser.parse_known_args()
+    parser.add_argument("options", nargs="*", help="behind --: options of ludus serve")
+    arguments = parser.parse_args()
     if arguments.game:
         game = Game(int(arguments.game[0]), arguments.game[1], 0.0, np.random.default_rng(0))
         asyncio.run(play_forever(game))
@@ -254,7 +255,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name) / "run"
         train(folder)
-        with serve(folder, tokens, arguments.hz, options) as port:
+        with serve(folder, tokens, arguments.hz, arguments.options) as port:
             games = [Game(port, token, arguments.hz, np.random.default_rng(i)) for i, token in enumerate(tokens)]
             asyncio.run(play(games, 60 * arguments.minutes))
         report(games, folder / "results.jsonl")
