@@ -34,7 +34,7 @@ def make_replay_recorder(run: RunContext, worker: str, environment: Environment,
         environment: The environment.
         kind: ``"train"`` or ``"eval"``, the kind of matches.
     """
-    options, spec = run.config.replays, run.spec
+    options, spec = run.config.replays, environment.spec
     share = options.training_share if kind == "train" else float(options.evaluations)
     if not share or sampler_host(worker) or (kind == "train" and not spec.repeatable):
         return None
