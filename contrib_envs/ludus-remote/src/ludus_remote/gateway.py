@@ -26,6 +26,7 @@ PING_S = 2.0
 MOST_STRANGERS = 16  # connections before their hello
 MOST_MATCHES = 1024
 _SWEEP_S = 0.25
+_LINGER_S = 0.05  # in which the event loop closes the transports of connections that were lost
 _BYE_S = 0.2  # in which connections close by themselves
 _CLOSE_S = 2.0
 _LOG_S = 1.0  # between two lines about refused connections
@@ -172,7 +173,7 @@ class Gateway:
 
     def _stop_when_closed(self, until: float) -> None:
         if not self._connections:
-            self._loop.call_soon(self._loop.stop)
+            self._loop.call_later(_LINGER_S, self._loop.stop)
             return
         if time.monotonic() > until:
             for connection in self._connections:
