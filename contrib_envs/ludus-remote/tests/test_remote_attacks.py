@@ -8,6 +8,7 @@ import ssl
 import struct
 import subprocess
 import time
+from contextlib import closing
 
 import attrs
 import msgpack
@@ -350,7 +351,7 @@ def test_other_addresses_need_a_certificate(monkeypatch):
 
 
 def test_a_gateway_with_a_certificate_speaks_tls(tmp_path, monkeypatch, script):
-    """A client that checks the certificate gets its welcome."""
+    """A client that checks the certificate gets its welcome; one without a handshake does not delay the end."""
     certificate = tmp_path / "certificate.pem"
     command = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 1 -subj /CN=localhost"
     names = ["-addext", "subjectAltName=DNS:localhost", "-keyout", str(tmp_path / "key.pem"), "-out", str(certificate)]
@@ -365,5 +366,9 @@ def test_a_gateway_with_a_certificate_speaks_tls(tmp_path, monkeypatch, script):
             payload = msgpack.packb(script["hello"]())
             peer.sendall(struct.pack(">I", len(payload)) + payload)
             assert b"welcome" in peer.recv(4096)
+        silent = socket.create_connection(("127.0.0.1", gateway.port), timeout=5.0)  # its handshake goes on
     finally:
         gateway.close()
+    with closing(silent):
+        assert silent.recv(1) == b""
+    assert not gateway._loop.is_running()

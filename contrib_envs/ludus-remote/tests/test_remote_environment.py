@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import sys
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -159,6 +160,23 @@ def test_games_end_with_their_environment(open_environment):
     process = environment._programs._programs[0].process
     environment.close()
     assert process.poll() is not None
+
+
+def test_a_game_that_connects_at_the_end_is_disconnected(open_gateway, open_peer):
+    """Also if its connection is accepted while the gateway stops."""
+    gateway, is_connected = open_gateway(), threading.Event()
+    loop = gateway._loop
+
+    def stop_after_the_accept():
+        assert is_connected.wait(5.0)
+        loop.call_soon(loop.call_soon, gateway._stop)  # the loop accepts before it makes the second call
+
+    loop.call_soon_threadsafe(stop_after_the_accept)
+    peer = open_peer(gateway.port)
+    is_connected.set()
+    gateway._thread.join(5.0)
+    with pytest.raises(ConnectionError):
+        peer.receive()
 
 
 def test_missing_games_are_one_line(monkeypatch):

@@ -5,12 +5,8 @@ from __future__ import annotations
 import json
 
 import ludus
-import pytest
 from ludus.__main__ import main
 from ludus_remote.programs import COMMANDS_VARIABLE
-
-# On a busy machine the gateway may stop before the event loop has closed the transport of a game that was killed.
-pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 
 
 def make_config(chosen, *, decisions, final_matches):

@@ -31,7 +31,7 @@ class ConnectionHost(Protocol):
         """Return the limits of all connections."""
 
     def add_connection(self, connection: Connection) -> bool:
-        """Add a connection; return False if too many wait for their hello."""
+        """Add a connection; return False if too many wait for their hello, or the gateway stops."""
 
     def remove_connection(self, connection: Connection) -> None:
         """Remove a connection; its session can be resumed for a while."""

@@ -26,7 +26,6 @@ PING_S = 2.0
 MOST_STRANGERS = 16  # connections before their hello
 MOST_MATCHES = 1024
 _SWEEP_S = 0.25
-_LINGER_S = 0.05  # in which the event loop closes the transports of connections that were lost
 _BYE_S = 0.2  # in which connections close by themselves
 _CLOSE_S = 2.0
 _LOG_S = 1.0  # between two lines about refused connections
@@ -100,6 +99,7 @@ class Gateway:
     _server: asyncio.Server = field(init=False)
     _connections: set[Connection] = field(init=False, factory=set)
     _thread: threading.Thread | None = field(init=False, default=None)
+    _is_stopping: bool = field(init=False, default=False)
     _pinged_s: float = field(init=False, default=0.0)
     _logged_s: float = field(init=False, default=0.0)
 
@@ -165,26 +165,30 @@ class Gateway:
 
     def _stop(self) -> None:
         """Take leave; stop once all connections are closed, or after a while."""
-        self._server.close()
+        self._is_stopping = True
         for connection in list(self._connections):
             connection.send(encode({"type": "bye", "reason": "the gateway closes"}))
             connection.close()
         self._stop_when_closed(time.monotonic() + _BYE_S)
 
     def _stop_when_closed(self, until: float) -> None:
-        if not self._connections:
-            self._loop.call_later(_LINGER_S, self._loop.stop)
+        # Each task accepts a connection. One that goes on after the server was closed fails and leaves its socket open.
+        if not self._connections and not asyncio.all_tasks(self._loop):
+            self._server.close()
+            self._loop.call_soon(self._loop.stop)
             return
         if time.monotonic() > until:
             for connection in self._connections:
                 connection.abandon()
+            for task in asyncio.all_tasks(self._loop):  # a handshake of TLS that goes on
+                task.cancel()
         self._loop.call_later(_BYE_S / 20, self._stop_when_closed, until)
 
     # -- for connections, in the thread of the gateway --------------------------------------------------------------
 
     def add_connection(self, connection: Connection) -> bool:
-        """Add a connection; return False if too many wait for their hello."""
-        if sum(one.game is None for one in self._connections) >= MOST_STRANGERS:
+        """Add a connection; return False if too many wait for their hello, or the gateway stops."""
+        if self._is_stopping or sum(one.game is None for one in self._connections) >= MOST_STRANGERS:
             return False
         self._connections.add(connection)
         return True
