@@ -53,14 +53,17 @@ def long_run(write):
     "page", ["", "/payoffs", "/matches", "/opponents", "/matches?a=main@3&outcome=lost", "/models/main@3"]
 )
 def test_the_first_page_does_not_wait_for_the_log(long_run, browse, page):
-    """It takes a fraction of a second of processor time with 1.28 million matches, more on a busy machine."""
-    client = browse()
-    client.get("/")  # imports
-    started_s = time.process_time()
-    response = client.get(f"/runs/run{page}")
-    assert response.status_code == 200
-    assert time.process_time() - started_s < 4.0
-    assert "1,280,000 training matches" in response.text
+    """It takes less than a second of processor time with 1.28 million matches; the best of three counts."""
+    durations_s = []
+    for _ in range(3):
+        client = browse()
+        client.get("/")  # imports
+        started_s = time.process_time()
+        response = client.get(f"/runs/run{page}")
+        durations_s.append(time.process_time() - started_s)
+        assert response.status_code == 200
+        assert "1,280,000 training matches" in response.text
+    assert min(durations_s) < 1.0
 
 
 def test_no_page_reads_the_match_log(long_run, browse, monkeypatch):

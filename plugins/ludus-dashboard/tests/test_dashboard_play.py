@@ -171,6 +171,7 @@ def test_other_sites_start_no_match(client, change):
         (b'{"clicked": [NaN, 1]}', 400),
         (b'{"clicked": [Infinity, 1]}', 400),
         (b'{"clicked": [1e300, 1]}', 400),
+        (b'{"clicked": [1' + b"0" * 400 + b", 1]}", 400),
         (b'{"<b>": 1}', 400),
         (b'{"typed": "<b>no action</b>"}', 204),
     ],
