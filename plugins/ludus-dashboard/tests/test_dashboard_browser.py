@@ -104,7 +104,18 @@ def node(script, *arguments):
 def test_every_page_is_accessible_and_quiet(folder, address):
     """In light and dark colors: contrast, labels, no error in the console, all charts drawn."""
     base, token = re.fullmatch(r"(.*)/(\?token=.*)", address).groups()
-    pages = ("", "/payoffs", "/matches", "/lineage", "/opponents", "/pools", "/files", "/models/main@1", "/play")
+    pages = (
+        "",
+        "/payoffs",
+        "/matches",
+        "/lineage",
+        "/opponents",
+        "/pools",
+        "/behaviour",
+        "/files",
+        "/models/main@1",
+        "/play",
+    )
     forms = ("promote?model=main@1", "share?player=main", "stop", "resume")
     paths = [f"/{token}", "/compare?run=live", *(f"/runs/live{page}" for page in pages), "/runs/none"]
     paths += [f"/runs/live/actions/{form}" for form in forms]

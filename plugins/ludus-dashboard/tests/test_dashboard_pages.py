@@ -17,7 +17,7 @@ from ludus_ratings.elo_table import EloTable
 
 SCORE = score(2, 1, 1)
 INTERVAL = f"{SCORE.low:.1%} to {SCORE.high:.1%}"
-PAGES = ("", "/payoffs", "/matches", "/lineage", "/opponents", "/pools", "/files", "/models/main@2")
+PAGES = ("", "/payoffs", "/matches", "/lineage", "/opponents", "/pools", "/behaviour", "/files", "/models/main@2")
 
 
 class Table(HTMLParser):
@@ -198,6 +198,40 @@ def test_pools_and_their_changes(get):
         ["history", "main@1", "entered"],
     ]
     assert "stagnation" in get("/pools")
+
+
+def test_behaviour_over_training(get):
+    """Profiles of newest models and anchors, and a curve with a band per statistic."""
+    text = get("/behaviour")
+    assert ["player/hits", "main@2", "8.000", "7.307 to 8.693", ""] in rows(text)
+    (chart,) = charts(text).values()
+    assert (chart["title"], chart["x"]) == ("player/hits", [1.0, 2.0])
+    (series,) = chart["series"]
+    assert series["values"] == [4.0, 8.0]
+    assert series["low"][1] == pytest.approx(7.307, abs=1e-3)
+
+
+def test_the_diversity_of_pools(run, get):
+    """It has the mean distance of the members, on the scale of pools and anchors."""
+    run.enter("all", "main@1", "main@2")
+    run.store.commit()
+    found = [row for row in rows(get("/behaviour")) if len(row) == 6]  # none of the pool "history" with one member
+    assert found[1:] == [["all", "player", "2", "1", "0.571", "0.071"]]  # 4 and 8 on a scale from 1 to 8
+
+
+def test_figures(get, run, browse):
+    """PNG files of the run, and no others."""
+    assert "There are no figures" in get("/behaviour")
+    plots = run.folder / "plots"
+    plots.mkdir()
+    (plots / "drift of <b>.png").write_bytes(b"\x89PNG content")
+    (plots / "notes.txt").write_text("none")
+    (plots / "link.png").symlink_to(run.folder / "run.toml")
+    (address,) = re.findall(r'<img src="([^"]*)"', browse().get("/runs/run/behaviour").text)
+    answer = browse().get(unescape(address))
+    assert (answer.content, answer.headers["content-type"]) == (b"\x89PNG content", "image/png")
+    for name in ("notes.txt", "link.png", "..%2Frun.toml", "other.png"):
+        assert browse().get(f"/runs/run/plots/{name}").status_code == 404, name
 
 
 def test_files(get, run):

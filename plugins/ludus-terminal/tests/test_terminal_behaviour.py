@@ -7,6 +7,7 @@ import pytest
 from ludus.environment import Seat
 from ludus.errors import ConfigError
 from ludus.runs import open_run
+from ludus_terminal.drift import draw_drift
 from ludus_terminal.profiles import draw_profiles
 from ludus_terminal.verify import verify
 from matplotlib.figure import Figure
@@ -113,6 +114,38 @@ def test_profiles_are_drawn(made, data, tmp_path):
     assert points == [[0.0], [1.0]]
     assert not draw_profiles(Figure(), [])
     assert mouse.get_title().startswith("Behaviour of mouse")
+
+
+def test_the_diversity_of_pools(made, data, show):
+    """The mean distance of the members on the scale of pools and anchors, and what chance would give."""
+    assert data("behaviour", made.folder)["diversity"] == []
+    made.enter("cats", "cat@1", "cat@2")
+    made.enter("mice", "mouse@1")
+    made.store.commit()
+    (row,) = data("behaviour", made.folder)["diversity"]
+    assert {name: row[name] for name in ("pool", "role", "members", "statistics", "distance")} == {
+        "pool": "cats",
+        "role": "cat",
+        "members": 2,
+        "statistics": 1,
+        "distance": 1.0,  # 3 and 5 are the ends of the scale
+    }
+    assert row["by_chance"] == pytest.approx(1 / 2**0.5 / 2)  # deviation 1 in 2 matches, and 0 in 1; scale of 2
+    assert ["cats", "cat", "2", "1", "1.000", "0.354"] in [
+        line.split() for line in show("behaviour", made.folder).splitlines()
+    ]
+
+
+def test_drift_is_drawn(made):
+    """One chart per statistic, with a curve per player over the minutes of training."""
+    figure = Figure()
+    with open_run(made.folder) as run:
+        assert draw_drift(run, figure)
+    catches, cheese, unused = (*figure.axes, None)[:3]
+    assert (catches.get_title(), cheese.get_title(), unused) == ("cat/catches", "mouse/cheese", None)
+    (line,) = catches.get_lines()
+    assert line.get_ydata().tolist() == [3.0, 5.0]
+    assert len(line.get_xdata()) == 2
 
 
 def test_many_statistics_are_rows(write, show):

@@ -22,7 +22,7 @@ from ludus_dashboard.access import Access, Guard, read_form
 from ludus_dashboard.actions import ACTIONS, Action
 from ludus_dashboard.charts import metric_chart
 from ludus_dashboard.events import Broadcast, TooManyClients
-from ludus_dashboard.folders import find_runs, summarize
+from ludus_dashboard.folders import find_runs, read_plot, summarize
 from ludus_dashboard.history import History
 from ludus_dashboard.pages import PAGES, model
 from ludus_dashboard.play_views import PlayViews
@@ -32,7 +32,7 @@ from ludus_dashboard.watch_views import WatchViews
 
 __all__ = ["make_app"]
 
-_LIVE = ("", "payoffs", "lineage", "opponents", "pools", "files")  # pages that follow the run
+_LIVE = ("", "payoffs", "lineage", "opponents", "pools", "behaviour", "files")  # pages that follow the run
 _MAX_COMPARED = 8
 
 
@@ -51,6 +51,7 @@ def make_app(runs_dir: Path, *, access: Access, allow_actions: bool = False) -> 
         Route("/runs/{run}", views.page),
         Route("/runs/{run}/events", views.events),
         Route("/runs/{run}/models/{model}", views.model),
+        Route("/runs/{run}/plots/{name}", views.plot),
         *PlayViews(access, allow_actions, views.readers, views.folder, views.layout).routes(),
         *WatchViews(views.readers, views.folder, views.layout).routes(),
         Route("/runs/{run}/{page}", views.page),
@@ -135,6 +136,13 @@ class _Views:
         if not text:
             raise HTTPException(404, "the run has no model of this name")
         return HTMLResponse(text)
+
+    def plot(self, request: Request) -> Response:
+        """Return a figure of a run."""
+        content = read_plot(self.folder(request), request.path_params["name"])
+        if content is None:
+            raise HTTPException(404, "the run has no figure of this name")
+        return Response(content, media_type="image/png")
 
     async def events(self, request: Request) -> Response:
         """Send an event for every change of a run, until the client leaves."""

@@ -19,6 +19,7 @@ from ludus_dashboard.history import History
 from ludus_dashboard.reader import Snapshot
 
 __all__ = [
+    "Chart",
     "HeatMap",
     "Lineage",
     "heat_map",

@@ -13,12 +13,13 @@ from ludus.runs import MetricReport, open_regular, running_pid
 
 from ludus_dashboard.history import last_report
 
-__all__ = ["RunSummary", "find_runs", "read_end", "summarize", "worker_logs"]
+__all__ = ["RunSummary", "find_runs", "plot_files", "read_end", "read_plot", "summarize", "worker_logs"]
 
 _DATABASE = "league.sqlite"
 _MAX_RUNS = 500
 _MAX_TOML = 2**20  # bytes
-_MAX_LOGS = 100
+_MAX_FILES = 100  # shown of a kind
+_MAX_PLOT = 2**24  # bytes
 
 
 def find_runs(root: Path) -> dict[str, Path]:
@@ -99,12 +100,31 @@ def _scores(report: MetricReport) -> Iterator[tuple[tuple[str, str], tuple[float
 
 def worker_logs(folder: Path) -> list[str]:
     """Return the names of the log files of a run's workers."""
-    with suppress(OSError), os.scandir(folder / "logs") as entries:
+    return _regular_files(folder / "logs", ".log")
+
+
+def plot_files(folder: Path) -> list[str]:
+    """Return the names of the PNG files of a run."""
+    return _regular_files(folder / "plots", ".png")
+
+
+def _regular_files(folder: Path, suffix: str) -> list[str]:
+    with suppress(OSError), os.scandir(folder) as entries:
         names = [
-            entry.name for entry in entries if entry.name.endswith(".log") and entry.is_file(follow_symlinks=False)
+            entry.name for entry in entries if entry.name.endswith(suffix) and entry.is_file(follow_symlinks=False)
         ]
-        return sorted(names)[:_MAX_LOGS]
+        return sorted(names)[:_MAX_FILES]
     return []
+
+
+def read_plot(folder: Path, name: str) -> bytes | None:
+    """Return the content of a PNG file of a run; None if there is none of this name, or it is too large."""
+    if name not in plot_files(folder):
+        return None
+    with suppress(OSError), open_regular(folder / "plots" / name) as file:
+        content = file.read(_MAX_PLOT + 1)
+        return content if len(content) <= _MAX_PLOT else None
+    return None
 
 
 def read_end(path: Path, *, max_bytes: int = 65536) -> str:

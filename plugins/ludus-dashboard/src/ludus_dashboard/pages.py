@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
-from ludus.matchmaker import Statistic
 from ludus.records import HUMAN
 from ludus.runs import Run, RunLog, score
-from ludus_terminal.behaviour import behaviour_rows
 from ludus_terminal.views import LINEAGE, NEAR, best_ratings, records_json
 
+from ludus_dashboard.behaviour import behaviour, compared_behaviour
 from ludus_dashboard.charts import (
     heat_map,
     human_ratings,
@@ -33,7 +32,6 @@ Page: TypeAlias = Callable[[Snapshot, Mapping[str, str], Mapping[str, Any]], str
 
 _MAX_RESULTS = 200  # opponents on the page of a model
 _MAX_LOG = 400  # changes of pools
-_COMPARED = 8  # participants beside which the behaviour of a model is shown
 
 
 def overview(snapshot: Snapshot, query: Mapping[str, str], layout: Mapping[str, Any]) -> str:  # noqa: ARG001
@@ -154,7 +152,7 @@ def model(snapshot: Snapshot, name: str, layout: Mapping[str, Any]) -> str | Non
         is_retired=name in run.retired,
         results=results[:_MAX_RESULTS],
         left=max(0, len(results) - _MAX_RESULTS),
-        behaviour=_behaviour(run, name),
+        behaviour=compared_behaviour(run, name),
         kinds=KINDS,
     )
 
@@ -167,19 +165,6 @@ def _results(snapshot: Snapshot, name: str) -> list[dict[str, Any]]:
         if a == name and count.sum()
     ]
     return sorted(results, key=lambda row: -(row["wins"] + row["draws"] + row["losses"]))
-
-
-def _behaviour(run: Run, name: str) -> list[dict[str, Any]]:
-    """Return the rows of a model, of newest models and of anchors, in the roles of the model."""
-    newest = [view.models[-1] for view in run.league.players.values() if view.models]
-    names = dict.fromkeys([name, *newest, *run.league.anchors])
-    statistics: dict[str, Mapping[str, Statistic]] = {one: run.league.statistics(one) for one in names}
-    roles = {key.partition("/")[0] for key in statistics[name]}
-    own = {
-        one: {key: value for key, value in found.items() if key.partition("/")[0] in roles}
-        for one, found in list(statistics.items())
-    }
-    return behaviour_rows(dict(list(own.items())[:_COMPARED]))
 
 
 def lineages(snapshot: Snapshot, query: Mapping[str, str], layout: Mapping[str, Any]) -> str:  # noqa: ARG001
@@ -254,5 +239,6 @@ PAGES: dict[str, tuple[str, Page]] = {
     "lineage": ("Lineage", lineages),
     "opponents": ("Opponents", opponents),
     "pools": ("Pools", pools),
+    "behaviour": ("Behaviour", behaviour),
     "files": ("Files", files),
 }

@@ -15,6 +15,7 @@ from ludus.runs import Run, play_matches
 from rich.console import RenderableType
 from rich.markup import escape
 
+from ludus_terminal.diversity import pool_diversity, show_diversity
 from ludus_terminal.figures import new_figure, save_figure
 from ludus_terminal.profiles import draw_profiles, normalise, statistic_names
 from ludus_terminal.views import NEAR, Data, View, natural, table
@@ -79,6 +80,7 @@ def _behaviour(
     return {
         "behaviour": rows,
         "against": played and played.opponent,
+        "diversity": pool_diversity(run) if played is None else [],
         "plot": str(plot) if plot is not None and _write_profiles(rows, plot) else None,
     }
 
@@ -176,6 +178,7 @@ def _show(data: Data) -> Iterable[RenderableType]:
     against = f"match against {data['against']}" if data["against"] else "evaluation match"
     for role, own in _each_role(rows):
         yield _role_table(f"Behaviour of {role} per {against}", own)
+    yield from show_diversity(data["diversity"])
     if data["plot"]:
         yield escape(data["plot"])
 

@@ -12,6 +12,7 @@ from rich.console import RenderableType
 from rich.markup import escape
 
 from ludus_terminal.behaviour import newest_behaviour
+from ludus_terminal.drift import draw_drift
 from ludus_terminal.figures import new_figure, save_figure
 from ludus_terminal.mix import MIX
 from ludus_terminal.profiles import draw_profiles
@@ -267,6 +268,7 @@ _DRAWINGS: dict[str, Callable[[Run, Figure], bool]] = {
     "opponents": _opponents,
     "shares": _shares,
     "behaviour": _behaviour,
+    "drift": draw_drift,
 }
 
 PLOTS = View(_plot, _show_files)
