@@ -93,7 +93,6 @@ def make_spec(
         max_ticks=planner.duration,
         scenarios=planner.scenarios,
         constant_sum=not is_academy,
-        score="return" if is_academy else "outcome",
         outcome_rule="a goal wins the match" if is_academy else "the team with more goals wins",
     )
 
