@@ -14,6 +14,7 @@ import time
 import pytest
 from attrs import evolve
 from ludus._messaging.messages import Activity, CheckpointAck, Heartbeat, ResultsAck, Stop
+from ludus.activity import UPDATING
 from ludus.errors import WorkerError
 from ludus.launcher import COORDINATOR, Session, WorkerSpec
 from ludus_local.launcher import LocalLauncher, LocalWorkerPool
@@ -297,6 +298,20 @@ def test_another_message_ends_an_activity(supervise):
     supervisor.record_activity("sampler-0", Activity(text="starting matches", done=0, total=4))
     supervisor._activities._reported["sampler-0"].last_s -= 100
     supervisor.check(last_seen_s={"sampler-0": time.monotonic() - 70.0}, errors={})
+    assert supervisor.pids["sampler-0"] != first
+
+
+def test_reports_of_gradient_steps_keep_the_limit(supervise):
+    """They are signs of life, but a worker that hangs in an update is killed after the usual time."""
+    supervisor, _ = supervise(stall_s=60.0)
+    first = supervisor.pids["sampler-0"]
+    supervisor._workers["sampler-0"].started_s -= 1000
+    spoke = time.monotonic() - 100.0
+    supervisor.record_activity("sampler-0", Activity(text=UPDATING, done=1, total=4))
+    supervisor.check(last_seen_s={"sampler-0": spoke}, errors={})
+    assert supervisor.pids["sampler-0"] == first
+    supervisor._activities._reported["sampler-0"].last_s -= 70.0
+    supervisor.check(last_seen_s={"sampler-0": spoke}, errors={})
     assert supervisor.pids["sampler-0"] != first
 
 

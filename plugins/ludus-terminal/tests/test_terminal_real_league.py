@@ -80,8 +80,8 @@ def test_ratings_are_those_of_the_coordinator(folder, data):
 
 
 def test_everything_can_be_drawn(folder, data, tmp_path):
-    """All seven plots have data."""
-    assert len(data("plot", folder, "--out", tmp_path)["files"]) == 7
+    """All eight plots have data."""
+    assert len(data("plot", folder, "--out", tmp_path)["files"]) == 8
 
 
 def test_a_resumed_league_has_the_promoted_model(folder, show):

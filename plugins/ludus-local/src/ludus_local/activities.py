@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 
 from attrs import define, field
+from ludus.activity import UPDATING
 from ludus.wire import Activity
 
 _PLAYING = ("sampler-", "evaluator-")
@@ -53,8 +54,12 @@ class Activities:
         self._reported[worker] = _Reported(activity, since_s, now_s)
 
     def is_busy(self, worker: str, *, last_seen_s: float) -> bool:
-        """Return whether the last message of a worker was an activity."""
-        return self.reported_s(worker) > last_seen_s
+        """Return whether the last message of a worker was an activity that may take long between two reports.
+
+        A gradient step may not: a helper reports one after the other, and gets no more time than for other messages.
+        """
+        is_last = self.reported_s(worker) > last_seen_s
+        return is_last and self._reported[worker].activity.text != UPDATING
 
     def reported_s(self, worker: str) -> float:
         """Return when a worker last reported an activity; 0 if it never did."""
