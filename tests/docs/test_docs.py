@@ -238,6 +238,15 @@ def test_complete_runs_are_found():
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=relative)
+def test_commands_of_examples_parse(path):
+    """The comments at the top of an example are commands that work."""
+    commands = re.findall(r"^#   (ludus .*)$", text_of(path), re.MULTILINE)
+    assert commands
+    problems = {line: command_error(line) for line in commands}
+    assert {line: problem for line, problem in problems.items() if problem} == {}
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=relative)
 def test_examples_load(path, plugins):
     """Every example is a valid run."""
     assert load_config(path, plugins=plugins).players

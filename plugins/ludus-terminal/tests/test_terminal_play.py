@@ -415,6 +415,13 @@ def test_play_against_any_participant(ludus, run_dir, name):
     assert out.endswith(("you won\n", "you lost\n"))
 
 
+def test_seats_takes_two_participants(ludus, run_dir):
+    """An option in the place of the second one is refused."""
+    status, out = ludus("watch", str(run_dir), "--seats", "hero@1", "--delay", "0")
+    assert status == 2
+    assert "expected two participants, got '--delay'; name one without --seats" in out
+
+
 def test_watch_two_models(ludus, run_dir):
     """Models of the run play each other."""
     status, out = ludus("watch", str(run_dir), "--seats", "hero@1", "hero@2", "--delay", "0")

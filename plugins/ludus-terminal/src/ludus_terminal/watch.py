@@ -78,10 +78,29 @@ def _require_frame(environment: Environment) -> Frame:
     return frame
 
 
+def _check_pair(
+    context: click.Context, parameter: click.Parameter, pair: tuple[str, str] | None
+) -> tuple[str, str] | None:
+    """Refuse an option that stands where `--seats` expects its second participant, which click takes as its value."""
+    for name in pair or ():
+        if name.startswith("-"):
+            raise click.BadParameter(
+                f"expected two participants, got {name!r}; name one without --seats", context, parameter
+            )
+    return pair
+
+
 @click.command()
 @match_options
 @click.argument("participants", metavar="[PARTICIPANTS]...", nargs=-1)
-@click.option("--seats", "pair", metavar="A B", nargs=2, help="Two participants; the same as PARTICIPANTS.")
+@click.option(
+    "--seats",
+    "pair",
+    metavar="A B",
+    nargs=2,
+    callback=_check_pair,
+    help="Two participants; the same as PARTICIPANTS.",
+)
 @click.option(
     "--delay",
     type=FiniteRange(0, 3600),
