@@ -11,6 +11,7 @@ version = release = version_of("ludus")
 
 root_doc = "docs/index"
 include_patterns = ["docs/**", "*.md", "*/README.md", "*/*/README.md", "benchmarks/results/*.md"]
+exclude_patterns = [".*"]  # of tools, such as the cache of pytest
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.viewcode"]
 html_theme = "furo"
 html_title = f"ludus {version}"
