@@ -141,8 +141,8 @@ def test_drift_is_drawn(made):
     figure = Figure()
     with open_run(made.folder) as run:
         assert draw_drift(run, figure)
-    catches, cheese, unused = (*figure.axes, None)[:3]
-    assert (catches.get_title(), cheese.get_title(), unused) == ("cat/catches", "mouse/cheese", None)
+    catches, cheese = figure.axes
+    assert (catches.get_title(), cheese.get_title()) == ("cat/catches", "mouse/cheese")
     (line,) = catches.get_lines()
     assert line.get_ydata().tolist() == [3.0, 5.0]
     assert len(line.get_xdata()) == 2

@@ -37,14 +37,14 @@ def behaviour(snapshot: Snapshot, query: Mapping[str, str], layout: Mapping[str,
 
 def compared_behaviour(run: Run, name: str) -> list[dict[str, Any]]:
     """Return the rows of a model, of newest models and of anchors, in the roles of the model."""
-    names = dict.fromkeys([name, *_newest_and_anchors(run)])
+    names = list(dict.fromkeys([name, *_newest_and_anchors(run)]))[:_COMPARED]
     statistics: dict[str, Mapping[str, Statistic]] = {one: run.league.statistics(one) for one in names}
     roles = {key.partition("/")[0] for key in statistics[name]}
     own = {
         one: {key: value for key, value in found.items() if key.partition("/")[0] in roles}
-        for one, found in list(statistics.items())
+        for one, found in statistics.items()
     }
-    return behaviour_rows(dict(list(own.items())[:_COMPARED]))
+    return behaviour_rows(own)
 
 
 def _newest_and_anchors(run: Run) -> list[str]:
