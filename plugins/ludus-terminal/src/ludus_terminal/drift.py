@@ -25,7 +25,8 @@ def behaviour_curves(run: Run) -> dict[str, dict[str, list[Data]]]:
     """Return the statistics of the evaluated models by ``"ROLE/NAME"`` and player, in the order of training.
 
     A point has the ``minutes`` of training and the values of `statistics_json`. Of a player with more than 60 such
-    models, evenly spaced ones are returned.
+    models, evenly spaced ones are returned. Models meet different opponents, which the statistics may depend on;
+    `ludus_terminal.behaviour.PlayedAgainst` lets all play against one.
     """
     curves: dict[str, dict[str, list[Data]]] = {}
     for player, view in run.league.players.items():
